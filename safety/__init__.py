@@ -1,0 +1,1 @@
+"""What may happen: errors, policy, guards on parameter types, the path jail."""

@@ -1,0 +1,269 @@
+"""Whole files: read with a bound, replaced in one step."""
+
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from toolbox_mcp.safety.entries import exchange, make_parents, remove_folders, rename_no_replace
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.roots import Place, refusal
+
+_CHUNK = 1 << 20
+
+_KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")
+"""Extended attributes that follow to the new content. Capabilities do not: the kernel drops them on a write too."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Which file was read and in what state. Times in nanoseconds."""
+
+    dev: int
+    ino: int
+    size: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "Seen":
+        """Take what identifies a state from a status."""
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+@dataclass(frozen=True)
+class Written:
+    """What replace() did. place: the file itself, links followed.
+
+    old: the former content where it was asked for and fits; old_mode: the former permission bits; before: the former
+    state. All None for a created file. mode, after: the permission bits and the state of what was written. folders:
+    parent folders that were made, outermost first.
+    """
+
+    place: Place
+    etag: str
+    created: bool
+    old: bytes | None
+    old_mode: int | None
+    mode: int
+    before: Seen | None
+    after: Seen
+    folders: tuple[Place, ...]
+
+
+def etag(data: bytes) -> str:
+    """Return the first 16 hexadecimal digits of the SHA-256 of the bytes."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def read_whole(place: Place, limit: int) -> tuple[bytes, Seen]:
+    """Read a regular file of at most limit bytes, and tell what was seen before the first byte.
+
+    What the status says of the size is not trusted. ToolError not_a_file, too_large, path_denied.
+    """
+    fd = place.open_file()
+    try:
+        seen = Seen.of(os.fstat(fd))
+        data = bytearray()
+        while chunk := os.read(fd, min(_CHUNK, limit + 1 - len(data))):
+            data += chunk
+            if len(data) > limit:
+                raise ToolError(Code.TOO_LARGE, f"{place.shown} is larger than {limit} bytes")
+    except OSError as e:
+        raise refusal(e, place.shown) from None
+    finally:
+        os.close(fd)
+    return bytes(data), seen
+
+
+@contextmanager
+def locked(place: Place) -> Iterator[Place]:
+    """Hold the file against other writers of this server, and lend the place with its links followed.
+
+    For reading, changing and replacing as one step. The same thread may take it again.
+    """
+    at = place.target()
+    with at.roots.locks.hold(at.path):
+        yield at
+
+
+def replace(
+    place: Place,
+    data: bytes,
+    *,
+    expect: Seen | None = None,
+    mode: int | None = None,
+    create_parents: bool = False,
+    max_new_parents: int = 8,
+    overwrite: bool = True,
+    keep: int = 0,
+) -> Written:
+    """Give a file its content in one step: it is the old file or the new one, never a part.
+
+    A link is followed and its target replaced. expect: the state that the content was made from. mode:
+    permission bits; None keeps those of the file, and leaves those of a created one to the umask. keep: largest former
+    content in bytes to return. ToolError protected_path, is_a_directory, not_a_file (special file), exists, not_found
+    (no parent), refused (too many new parents, disk full), file_changed, path_denied. On every failure the file is as
+    it was and nothing is left beside it.
+    """
+    with locked(place) as at:
+        at.check_writable()
+        folders: tuple[Place, ...] = ()
+        if create_parents and at.parts:
+            folders = make_parents(at, max_new=max_new_parents)
+        try:
+            return _replace(at, data, expect, mode, overwrite, keep, folders)
+        except ToolError:
+            remove_folders(folders)
+            raise
+
+
+def _replace(
+    at: Place,
+    data: bytes,
+    expect: Seen | None,
+    mode: int | None,
+    overwrite: bool,
+    keep: int,
+    folders: tuple[Place, ...],
+) -> Written:
+    if not at.parts:
+        raise ToolError(Code.IS_A_DIRECTORY, f"{at.shown} is a folder")
+    with at.parent() as (dir_fd, name):
+        try:
+            status = check(at, dir_fd, name, expect, overwrite)
+            old = _content(dir_fd, name, status, keep)
+            temporary = f".toolbox-{secrets.token_hex(8)}.tmp"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(temporary, flags, 0o600 if status else 0o666, dir_fd=dir_fd)
+            try:
+                fill(fd, data, status, mode, dir_fd, name)
+                os.fsync(fd)
+                filled = os.fstat(fd)
+                check(at, dir_fd, name, expect, overwrite)
+                swapped = False
+                if not overwrite:
+                    rename_no_replace(dir_fd, temporary, dir_fd, name)
+                elif expect:
+                    swapped = _swap(at, dir_fd, temporary, name, expect)
+                if overwrite and not swapped:
+                    os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=dir_fd)
+                raise
+            finally:
+                os.close(fd)
+            # The content is in place; a folder that cannot be synced only delays when it is certain.
+            with suppress(OSError):
+                os.fsync(dir_fd)
+            if swapped:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=dir_fd)
+        except FileExistsError:
+            raise ToolError(Code.EXISTS, f"{at.shown} exists") from None
+        except IsADirectoryError:
+            raise ToolError(Code.IS_A_DIRECTORY, f"{at.shown} is a folder") from None
+        except OSError as e:
+            raise refusal(e, at.shown) from None
+    return Written(
+        place=at,
+        etag=etag(data),
+        created=status is None,
+        old=old,
+        old_mode=stat.S_IMODE(status.st_mode) if status else None,
+        mode=stat.S_IMODE(filled.st_mode),
+        before=Seen.of(status) if status else None,
+        after=Seen.of(filled),
+        folders=folders,
+    )
+
+
+def _swap(at: Place, dir_fd: int, temporary: str, name: str, expect: Seen) -> bool:
+    """Let the files change names, and back again where the old one is not as expected. False: nothing was done.
+
+    A look before a rename would miss what another program writes in the instant between.
+    """
+    try:
+        if not exchange(dir_fd, temporary, name):
+            return False
+        if Seen.of(os.stat(temporary, dir_fd=dir_fd, follow_symlinks=False)) == expect:
+            return True
+        exchange(dir_fd, temporary, name)
+    except FileNotFoundError:
+        raise ToolError(Code.FILE_CHANGED, f"{at.shown} is gone since it was read", "read it again") from None
+    raise ToolError(Code.FILE_CHANGED, f"{at.shown} has changed since it was read", "read it again")
+
+
+def check(at: Place, dir_fd: int, name: str, expect: Seen | None, overwrite: bool) -> os.stat_result | None:
+    """Judge what the name stands for at this moment; None where it is free.
+
+    ToolError is_a_directory, not_a_file, exists, file_changed where it must not be replaced.
+    """
+    try:
+        status = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    except FileNotFoundError:
+        if expect:
+            raise ToolError(Code.FILE_CHANGED, f"{at.shown} is gone since it was read", "read it again") from None
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        raise ToolError(Code.IS_A_DIRECTORY, f"{at.shown} is a folder")
+    if stat.S_ISLNK(status.st_mode):
+        # Links were followed a moment ago, so somebody has just put it there.
+        raise ToolError(Code.FILE_CHANGED, f"{at.shown} has become a link", "read it again")
+    if not stat.S_ISREG(status.st_mode):
+        raise ToolError(Code.NOT_A_FILE, f"{at.shown} is not a regular file")
+    if not overwrite:
+        raise ToolError(Code.EXISTS, f"{at.shown} exists", "overwrite=true replaces it")
+    if expect and Seen.of(status) != expect:
+        raise ToolError(Code.FILE_CHANGED, f"{at.shown} has changed since it was read", "read it again")
+    return status
+
+
+def _content(dir_fd: int, name: str, status: os.stat_result | None, keep: int) -> bytes | None:
+    """Return the former content if it has at most keep bytes."""
+    if status is None or keep <= 0 or status.st_size > keep:
+        return None
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        data = file.read(keep + 1)
+    return data if len(data) <= keep else None
+
+
+def fill(fd: int, data: bytes, status: os.stat_result | None, mode: int | None, dir_fd: int, name: str) -> None:
+    """Write a file that takes the place of name: its content, owner, attributes and mode. Syncs nothing.
+
+    status: of the file that is there, or None. mode: permission bits; None keeps those that are there.
+    """
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest[:_CHUNK]) :]
+    if status:
+        if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+            with suppress(OSError):
+                os.fchown(fd, status.st_uid, status.st_gid)
+        _keep_attributes(fd, dir_fd, name)
+        if mode is None:
+            # As the kernel does on a write: who changes a program does not get its set-id bits.
+            mode = stat.S_IMODE(status.st_mode) & 0o1777
+    if mode is not None:
+        os.fchmod(fd, mode)
+
+
+def _keep_attributes(fd: int, dir_fd: int, name: str) -> None:
+    """Copy extended attributes as far as the system allows."""
+    if not hasattr(os, "listxattr"):
+        return
+    with suppress(OSError):
+        old = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+        try:
+            for attribute in os.listxattr(old):
+                if attribute.startswith(_KEPT_ATTRIBUTES):
+                    with suppress(OSError):
+                        os.setxattr(fd, attribute, os.getxattr(old, attribute))
+        finally:
+            os.close(old)

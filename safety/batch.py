@@ -1,0 +1,279 @@
+"""Many files changed as one: every one of them, or none."""
+
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+
+from toolbox_mcp.safety.atomic import Seen, check, fill
+from toolbox_mcp.safety.entries import exchange, make_parents, remove_folders, rename_no_replace
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.roots import Place, Writable, refusal
+from toolbox_mcp.safety.trees import copy
+
+_AT_ONCE = 64
+"""Files between two looks at whether to go on; far below the usual limit of 1,024 descriptors."""
+
+_THREADS = 8
+"""Threads that write. The journal of a file system takes what comes together in one go: to write and sync 1,000 files
+on ext4 takes 2.3 s one after the other and 0.3 s with 4 threads or more; to unlink them on a busy disk 0.75 s and 0.1 s."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a name becomes.
+
+    place: with its links followed. data: the content of a file; None removes what is there. expect: the state of
+    the file that is there; None where nothing may be there. mode: permission bits; None keeps those of the file.
+    link: data is the target of a symbolic link instead.
+    """
+
+    place: Place
+    data: bytes | None
+    expect: Seen | None
+    mode: int | None = None
+    link: bool = False
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What became of a change. mode, after: permission bits and state of what is there, None where nothing is.
+
+    folders: parent folders that were made, outermost first.
+    """
+
+    change: Change
+    mode: int | None
+    after: Seen | None
+    folders: tuple[Place, ...]
+
+
+def change_all(changes: Iterable[Change], go_on: Callable[[], object] = lambda: None) -> tuple[Changed, ...]:
+    """Make all the changes or none, each place at most once among them.
+
+    All content is on the disk before the first name changes. A failure puts the very files back that were there;
+    if the process dies in between, each name has its old or its new file. Missing folders are made. go_on: asked
+    until the first name changes; raises to give up. ToolError as from replace(), file_changed also where a file is
+    no longer as expected or a name is taken.
+    """
+    ordered = sorted(changes, key=lambda change: (change.place.path.parent, change.place.path.name))
+    if not ordered:
+        return ()
+    with ordered[0].place.roots.locks.hold(*(change.place.path for change in ordered)):
+        return _Batch(ordered, go_on).run()
+
+
+@dataclass
+class _Item:
+    """One change on its way. spare: the name beside it for what is not in place: first the new file, then the old."""
+
+    change: Change
+    spare: str
+    staged: bool = False
+    swapped: bool = False
+    mode: int | None = None
+    after: Seen | None = None
+    folders: tuple[Place, ...] = ()
+
+
+class _Batch:
+    def __init__(self, changes: Sequence[Change], go_on: Callable[[], object]) -> None:
+        self._go_on = go_on
+        self._items = [_Item(change, f".toolbox-{secrets.token_hex(8)}.tmp") for change in changes]
+
+    def run(self) -> tuple[Changed, ...]:
+        with ThreadPoolExecutor(min(_THREADS, len(self._items))) as pool:
+            try:
+                self._stage(pool)
+                self._swap()
+            except BaseException as e:
+                self._take_back()
+                if isinstance(e, OSError):
+                    raise refusal(e, self._items[0].change.place.folder().shown) from None
+                raise
+            self._finish(pool)
+        return tuple(Changed(item.change, item.mode, item.after, item.folders) for item in self._items)
+
+    def _stage(self, pool: ThreadPoolExecutor) -> None:
+        """Write every content beside its place and see it on the disk."""
+        writable = Writable(self._items[0].change.place.roots)
+        for item in self._items:
+            self._go_on()
+            writable.check(item.change.place)
+        for item in self._items:
+            if item.change.expect is None and item.change.data is not None:
+                item.folders = make_parents(item.change.place)
+        for dir_fd, items in self._folders():
+            for at in range(0, len(items), _AT_ONCE):
+                self._go_on()
+                _each(pool, partial(_stage, dir_fd), items[at : at + _AT_ONCE])
+
+    def _swap(self) -> None:
+        for dir_fd, items in self._folders():
+            for item in items:
+                with _refusing(item):
+                    _swap(item, dir_fd)
+
+    def _finish(self, pool: ThreadPoolExecutor) -> None:
+        """Sync the folders and let the old files go. What fails here changes nothing any more."""
+        with suppress(ToolError, OSError):
+            for dir_fd, items in self._folders():
+                with suppress(OSError):
+                    os.fsync(dir_fd)
+                _each(pool, partial(_unlink, dir_fd), items)
+
+    def _take_back(self) -> None:
+        self._items.reverse()
+        for item in self._items:
+            if not (item.staged or item.swapped):
+                continue
+            with suppress(ToolError, OSError), item.change.place.parent() as (dir_fd, name):
+                if item.swapped:
+                    _swap_back(item, dir_fd, name)
+                os.unlink(item.spare, dir_fd=dir_fd)
+        for item in self._items:
+            remove_folders(item.folders)
+
+    def _folders(self) -> Iterator[tuple[int, list[_Item]]]:
+        """Lend each folder's descriptor with the changes in it."""
+        for _, group in groupby(self._items, key=lambda item: item.change.place.path.parent):
+            items = list(group)
+            with items[0].change.place.parent() as (dir_fd, _):
+                yield dir_fd, items
+
+
+@contextmanager
+def _refusing(item: _Item) -> Iterator[None]:
+    """Say of a system's refusal which file it was about."""
+    shown = item.change.place.shown
+    try:
+        yield
+    except FileExistsError:
+        raise ToolError(Code.FILE_CHANGED, f"something else has taken the name {shown}", "read it again") from None
+    except IsADirectoryError:
+        raise ToolError(Code.IS_A_DIRECTORY, f"{shown} is a folder") from None
+    except OSError as e:
+        raise refusal(e, shown) from None
+
+
+def _there(item: _Item, dir_fd: int) -> os.stat_result | None:
+    """Judge what has the name at this moment, by what is expected there."""
+    change = item.change
+    if change.expect is None:
+        try:
+            os.stat(change.place.name, dir_fd=dir_fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        raise FileExistsError
+    status = os.stat(change.place.name, dir_fd=dir_fd, follow_symlinks=False)
+    if stat.S_ISLNK(status.st_mode) and Seen.of(status) == change.expect:
+        return status
+    return check(change.place, dir_fd, change.place.name, change.expect, overwrite=True)
+
+
+def _stage(dir_fd: int, item: _Item) -> None:
+    """Write the content beside the place, and see it on the disk."""
+    with _refusing(item):
+        change = item.change
+        try:
+            status = _there(item, dir_fd)
+        except FileNotFoundError:
+            raise _gone(item) from None
+        if change.data is None:
+            return
+        if change.link:
+            os.symlink(change.data, os.fsencode(item.spare), dir_fd=dir_fd)
+            item.staged = True
+            item.after = Seen.of(os.stat(item.spare, dir_fd=dir_fd, follow_symlinks=False))
+            return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(item.spare, flags, 0o600 if status else 0o666, dir_fd=dir_fd)
+        item.staged = True
+        try:
+            fill(fd, change.data, status, change.mode, dir_fd, change.place.name)
+            os.fsync(fd)
+            filled = os.fstat(fd)
+        finally:
+            os.close(fd)
+        item.mode, item.after = stat.S_IMODE(filled.st_mode), Seen.of(filled)
+
+
+def _swap(item: _Item, dir_fd: int) -> None:
+    """Let the spare and the place change names, if what is there is still what is expected."""
+    change, name = item.change, item.change.place.name
+    try:
+        _there(item, dir_fd)
+        if change.expect is None:
+            if change.data is not None:
+                rename_no_replace(dir_fd, item.spare, dir_fd, name)
+                item.swapped = True
+            return
+        copied = False
+        if change.data is None:
+            rename_no_replace(dir_fd, name, dir_fd, item.spare)
+        elif not exchange(dir_fd, item.spare, name):
+            copied = _replace_keeping(item, dir_fd, name)
+    except FileNotFoundError:
+        raise _gone(item) from None
+    item.swapped = True
+    # What was written into the old file in the instant before it left its place would be lost.
+    kept = Seen.of(os.stat(item.spare, dir_fd=dir_fd, follow_symlinks=False))
+    if copied:
+        kept = replace(kept, dev=change.expect.dev, ino=change.expect.ino)
+    if kept != change.expect:
+        raise ToolError(Code.FILE_CHANGED, f"{change.place.shown} has changed since it was read", "read it again")
+
+
+def _replace_keeping(item: _Item, dir_fd: int, name: str) -> bool:
+    """Do in steps what exchange() does, for systems without it, and tell whether the old file kept is a copy."""
+    kept = f".toolbox-{secrets.token_hex(8)}.tmp"
+    copied = False
+    try:
+        os.link(name, kept, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
+    except OSError:
+        copy(dir_fd, name, dir_fd, kept)
+        copied = True
+    try:
+        os.rename(item.spare, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(kept, dir_fd=dir_fd)
+        raise
+    item.spare = kept
+    return copied
+
+
+def _swap_back(item: _Item, dir_fd: int, name: str) -> None:
+    """Undo _swap(); the new file, where there is one, is the spare again."""
+    change = item.change
+    if change.expect is None:
+        rename_no_replace(dir_fd, name, dir_fd, item.spare)
+    elif change.data is None:
+        rename_no_replace(dir_fd, item.spare, dir_fd, name)
+    elif not exchange(dir_fd, item.spare, name):
+        os.rename(item.spare, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+
+
+def _gone(item: _Item) -> ToolError:
+    return ToolError(Code.FILE_CHANGED, f"{item.change.place.shown} is gone since it was read", "read it again")
+
+
+def _unlink(dir_fd: int, item: _Item) -> None:
+    with suppress(OSError):
+        os.unlink(item.spare, dir_fd=dir_fd)
+
+
+def _each(pool: ThreadPoolExecutor, act: Callable[[_Item], None], items: Sequence[_Item]) -> None:
+    """Act on some items at a time; a failure is raised when none is acted on any more."""
+    if len(items) == 1:
+        act(items[0])
+        return
+    doing = [pool.submit(act, item) for item in items]
+    wait(doing)
+    for one in doing:
+        one.result()

@@ -1,0 +1,84 @@
+"""The parameter types of tools that start a program by name: never a shell line, only what the operator allows."""
+
+import json
+from collections.abc import Sequence
+from typing import Annotated
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.guard import Guard, Judging
+from toolbox_mcp.safety.shell_rules import check_environment
+
+METACHARACTERS = ";&|<>$(){}[]*?!#~`\r\n\0"
+"""No executable of an allowlist needs one, and with none of them a name means the same to every shell."""
+
+
+def executable(raw: str, judging: Judging) -> str:
+    """Insist on the plain name of an allowed command. `unsafe` lifts the rules on slashes and on the list."""
+    if not raw.strip():
+        raise ToolError(Code.COMMAND_DENIED, "the command is empty", "name an executable; its arguments go into args")
+    path = "/" in raw or "\\" in raw
+    if path and not judging.unsafe:
+        raise ToolError(
+            Code.COMMAND_DENIED,
+            f"{_shown(raw)} contains a slash; only the name of a command is accepted",
+            "name an executable on the PATH",
+        )
+    if found := next((c for c in raw if c in METACHARACTERS), None):
+        raise ToolError(
+            Code.COMMAND_DENIED,
+            f"{_shown(raw)} contains {found!r}; a command is one name, no shell line",
+            "put the arguments into args, each as it is, without quotes",
+        )
+    allowed = judging.policy.allowed_commands
+    if (path or raw not in allowed) and not judging.lift(f"command {raw}"):
+        raise ToolError(
+            Code.COMMAND_DENIED,
+            f"{_shown(raw)} is not an allowed command; allowed: {', '.join(allowed) or '(none)'}",
+            "allowed_commands in the configuration names what may run",
+        )
+    return raw
+
+
+def arguments(raw: list[str], judging: Judging) -> list[str]:
+    """Insist on arguments that can reach a program: a NUL would end one early."""
+    for index, argument in enumerate(raw):
+        if "\0" in argument:
+            raise ToolError(Code.COMMAND_DENIED, f"args[{index}] contains a NUL character")
+    return raw
+
+
+def _shown(raw: str) -> str:
+    return repr(raw if len(raw) <= 100 else raw[:100] + "...")
+
+
+Command = Annotated[str, Guard(executable)]
+"""The name of a program that the operator allows. The handler gets it as it was given."""
+
+Arguments = Annotated[Sequence[str], Guard(arguments, accepts=list[str])]
+"""Arguments for a program, none of which a shell sees."""
+
+MAX_SCRIPT_ARGUMENTS, MAX_SCRIPT_ARGUMENT = 256, 16 * 1024
+"""How many arguments a script may get, and bytes of each."""
+
+
+def script_arguments(raw: list[str], judging: Judging) -> list[str]:
+    """Insist on arguments that can reach a script and are within its bounds."""
+    if len(raw) > MAX_SCRIPT_ARGUMENTS or any(len(each.encode()) > MAX_SCRIPT_ARGUMENT for each in raw):
+        raise ToolError(
+            Code.INVALID_ARGS, f"args: at most {MAX_SCRIPT_ARGUMENTS} of {MAX_SCRIPT_ARGUMENT} bytes are passed on"
+        )
+    return arguments(raw, judging)
+
+
+def variables(raw: dict[str, str | int | float], judging: Judging) -> dict[str, str]:
+    """Insist on variables that are bounded, well-formed and not code. Numbers become text."""
+    env = {name: value if isinstance(value, str) else json.dumps(value) for name, value in raw.items()}
+    check_environment(env)
+    return env
+
+
+ScriptArguments = Annotated[Sequence[str], Guard(script_arguments, accepts=list[str])]
+"""Arguments for a script, none of which a shell sees."""
+
+Variables = Annotated[dict[str, str], Guard(variables, accepts=dict[str, str | int | float])]
+"""Environment variables for a command. The handler gets text."""

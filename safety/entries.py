@@ -1,0 +1,290 @@
+"""Folders and entries: making, moving and removing them beneath descriptors, never through a link."""
+
+import ctypes
+import errno
+import os
+import platform
+import secrets
+import stat
+import sys
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from functools import cache
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.opening import Links
+from toolbox_mcp.safety.roots import Place, refusal
+from toolbox_mcp.safety.trees import Cursor, Move, copy, remove_tree, traverse
+
+MAX_NEW_FOLDERS = 8
+"""Parent folders that one call may make (TOOLS.md); more is a mistake in the path."""
+
+_NO_REPLACE, _EXCHANGE = 1, 2  # RENAME_NOREPLACE, RENAME_EXCHANGE
+_RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "arm64": 276}
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What move() did. place: where the entry is. replaced: a file was there before. folders: made, outermost first."""
+
+    place: Place
+    replaced: bool
+    folders: tuple[Place, ...]
+
+
+def make_folders(place: Place, *, max_new: int = MAX_NEW_FOLDERS) -> tuple[Place, ...]:
+    """Make a folder and those above it, and return what was made, outermost first; nothing if it is there.
+
+    ToolError protected_path, exists (something else has the name), not_a_directory (on the way), refused (more
+    than max_new, disk full), path_denied. A failure leaves nothing behind.
+    """
+    at = place.target()
+    missing: list[Place] = []
+    step = at
+    while (status := step.stat()) is None:
+        missing.insert(0, step)
+        step = step.folder()
+    if not stat.S_ISDIR(status.st_mode):
+        if missing:
+            raise ToolError(Code.NOT_A_DIRECTORY, f"{step.shown} is not a folder")
+        raise ToolError(Code.EXISTS, f"{step.shown} is there and is not a folder")
+    if not missing:
+        return ()
+    at.check_writable()
+    if len(missing) > max_new:
+        raise ToolError(Code.REFUSED, f"{at.shown} needs {len(missing)} new folders, at most {max_new} are made")
+    made: list[Place] = []
+    try:
+        for folder in missing:
+            with folder.parent() as (dir_fd, name), suppress(FileExistsError):
+                os.mkdir(name, dir_fd=dir_fd)
+                made.append(folder)
+    except (OSError, ToolError) as e:
+        remove_folders(made)
+        raise (refusal(e, at.shown) if isinstance(e, OSError) else e) from None
+    return tuple(made)
+
+
+def make_parents(place: Place, *, max_new: int = MAX_NEW_FOLDERS) -> tuple[Place, ...]:
+    """Make the folders above a place as make_folders() does; not_a_directory also where the next one is none."""
+    try:
+        return make_folders(place.folder(), max_new=max_new)
+    except ToolError as e:
+        if e.code is Code.EXISTS:
+            raise ToolError(Code.NOT_A_DIRECTORY, f"{place.folder().shown} is not a folder") from None
+        raise
+
+
+def remove_folders(made: list[Place] | tuple[Place, ...]) -> None:
+    """Take back what make_folders() made, as far as it is still empty."""
+    for folder in reversed(made):
+        with suppress(ToolError, OSError), folder.parent() as (dir_fd, name):
+            os.rmdir(name, dir_fd=dir_fd)
+
+
+def move(source: Place, destination: Place, *, overwrite: bool = False, max_new: int = MAX_NEW_FOLDERS) -> Moved:
+    """Rename an entry, a link itself included; across file systems copy it, then remove it.
+
+    Parents are made. ToolError not_found, exists, is_a_directory (a folder is never replaced), no_change (onto
+    itself), refused (a root, a folder into itself, a special file across file systems), protected_path (either side,
+    or something inside a moved folder), path_denied.
+    """
+    old, new = _entry(source), _entry(destination)
+    status = old.stat()
+    if status is None:
+        raise ToolError(Code.NOT_FOUND, f"there is no {old.shown}")
+    _check_root(old)
+    if old.path == new.path:
+        raise ToolError(Code.NO_CHANGE, f"{old.shown} is already there")
+    with old.roots.locks.hold(old.path, new.path):
+        old.check_writable()
+        new.check_writable()
+        is_folder = stat.S_ISDIR(status.st_mode)
+        if is_folder:
+            if new.path.is_relative_to(old.path):
+                raise ToolError(Code.REFUSED, f"{old.shown} cannot move into itself")
+            _check_tree(old, new)
+        there = new.stat()
+        same = there is not None and (there.st_dev, there.st_ino) == (status.st_dev, status.st_ino)
+        renamed_case = same and old.path.parent == new.path.parent and old.name.casefold() == new.name.casefold()
+        if there and not renamed_case:
+            if stat.S_ISDIR(there.st_mode):
+                raise ToolError(Code.IS_A_DIRECTORY, f"{new.shown} is a folder", "name the entry inside it")
+            if not overwrite or is_folder:
+                raise ToolError(Code.EXISTS, f"{new.shown} exists")
+        folders = make_parents(new, max_new=max_new)
+        try:
+            _rename(old, new, replacing=there is not None, linked=same and not renamed_case)
+        except (OSError, ToolError) as e:
+            remove_folders(folders)
+            raise (refusal(e, new.shown) if isinstance(e, OSError) else e) from None
+    return Moved(new, there is not None and not renamed_case, folders)
+
+
+def removable(place: Place, *, recursive: bool = False) -> str:
+    """Say what an entry is that may be removed: file, directory or link.
+
+    ToolError not_found, not_empty (a folder with content, not recursive), refused (a root, or a folder around one),
+    protected_path, path_denied.
+    """
+    at = _entry(place)
+    status = at.stat()
+    if status is None:
+        raise ToolError(Code.NOT_FOUND, f"there is no {at.shown}")
+    _check_root(at)
+    at.check_writable()
+    if not stat.S_ISDIR(status.st_mode):
+        return "link" if stat.S_ISLNK(status.st_mode) else "file"
+    if not recursive:
+        fd = at.open_folder()
+        try:
+            with os.scandir(fd) as scan:
+                if next(scan, None):
+                    raise _not_empty(at)
+        except OSError as e:
+            raise refusal(e, at.shown) from None
+        finally:
+            os.close(fd)
+    return "directory"
+
+
+def remove(place: Place, *, recursive: bool = False) -> str:
+    """Remove an entry for good, a link itself, and say what it was: file, directory or link.
+
+    ToolError as from removable(), also protected_path for something inside and refused for another file system below.
+    """
+    at = _entry(place)
+    with at.roots.locks.hold(at.path):
+        kind = removable(at, recursive=recursive)
+        with at.parent() as (dir_fd, name):
+            try:
+                if kind != "directory":
+                    os.unlink(name, dir_fd=dir_fd)
+                elif recursive:
+                    _check_tree(at, None)
+                    remove_tree(dir_fd, name)
+                else:
+                    os.rmdir(name, dir_fd=dir_fd)
+            except OSError as e:
+                if e.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise _not_empty(at) from None
+                raise refusal(e, at.shown) from None
+    return kind
+
+
+def _not_empty(at: Place) -> ToolError:
+    return ToolError(Code.NOT_EMPTY, f"{at.shown} is not empty", "recursive=true removes it")
+
+
+def _check_root(at: Place) -> None:
+    """ToolError refused for a root, and for a folder with a root below: one root may lie inside another."""
+    for root in at.roots.folders:
+        if root == at.path:
+            raise ToolError(Code.REFUSED, f"{at.shown} is a root folder")
+        if root.is_relative_to(at.path):
+            raise ToolError(Code.REFUSED, f"{at.shown} holds a root folder")
+
+
+def rename_no_replace(old_fd: int, old: str, new_fd: int, new: str) -> None:
+    """Rename a name in one folder to one in another. FileExistsError, in one step, if the latter is taken."""
+    if _renameat2(old_fd, old, new_fd, new, _NO_REPLACE):
+        return
+    if stat.S_ISDIR(os.stat(old, dir_fd=old_fd, follow_symlinks=False).st_mode):
+        # Folders have no hard links; a rename replaces at most an empty folder made in this instant.
+        with suppress(FileNotFoundError):
+            os.stat(new, dir_fd=new_fd, follow_symlinks=False)
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        os.rename(old, new, src_dir_fd=old_fd, dst_dir_fd=new_fd)
+    else:
+        os.link(old, new, src_dir_fd=old_fd, dst_dir_fd=new_fd, follow_symlinks=False)
+        os.unlink(old, dir_fd=old_fd)
+
+
+def exchange(dir_fd: int, one: str, other: str) -> bool:
+    """Let two names of a folder change places in one step. False where the system cannot; OSError where it refuses."""
+    return _renameat2(dir_fd, one, dir_fd, other, _EXCHANGE)
+
+
+@cache
+def _syscall() -> tuple[Callable[..., int], int] | None:
+    """Return the system's call by number and the number of renameat2; making it takes longer than calling it."""
+    number = _RENAMEAT2.get(platform.machine()) if sys.platform == "linux" else None
+    return None if number is None else (ctypes.CDLL(None, use_errno=True).syscall, number)
+
+
+def _renameat2(old_fd: int, old: str, new_fd: int, new: str, flags: int) -> bool:
+    found = _syscall()
+    if found is None:
+        return False
+    call, number = found
+    if call(number, old_fd, os.fsencode(old), new_fd, os.fsencode(new), flags) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL, errno.EPERM):
+        return False
+    raise OSError(code, os.strerror(code))
+
+
+def _entry(place: Place) -> Place:
+    return (replace(place, links=Links.ENTRY) if place.links is Links.FOLLOW else place).target()
+
+
+def _check_tree(old: Place, new: Place | None) -> None:
+    """ToolError protected_path if a folder holds, or would hold at its new place, what is never written."""
+    protected = old.roots.protected
+    if new and (why := protected.name_refusal(new.root.path, new.parts, folder=True)):
+        raise ToolError(Code.PROTECTED_PATH, f"{new.shown} is protected: {why}")
+    below: list[str] = []
+    try:
+        with old.parent() as (dir_fd, name), closing(Cursor(dir_fd)) as cursor:
+            cursor.down(name)
+            for step in traverse(cursor):
+                if step.move is Move.LEAVE:
+                    below.pop()
+                    continue
+                for place in (old, new):
+                    parts = (*place.parts, *below, step.name) if place else ()
+                    if place and (why := protected.name_refusal(place.root.path, parts)):
+                        raise ToolError(Code.PROTECTED_PATH, f"{old.shown} holds something protected: {why}")
+                if step.move is Move.ENTER:
+                    below.append(step.name)
+    except OSError as e:
+        raise refusal(e, old.shown) from None
+
+
+def _rename(old: Place, new: Place, *, replacing: bool, linked: bool) -> None:
+    with old.parent() as (old_fd, old_name), new.parent() as (new_fd, new_name):
+        if linked:
+            # A rename between two names of one file does nothing.
+            os.unlink(old_name, dir_fd=old_fd)
+            return
+        try:
+            if replacing:
+                os.rename(old_name, new_name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
+            else:
+                rename_no_replace(old_fd, old_name, new_fd, new_name)
+        except FileExistsError:
+            raise ToolError(Code.EXISTS, f"{new.shown} exists") from None
+        except OSError as e:
+            if e.errno != errno.EXDEV:
+                raise
+            _copy_over(old_fd, old_name, new_fd, new_name, replacing)
+        for fd in (old_fd, new_fd):
+            with suppress(OSError):
+                os.fsync(fd)
+
+
+def _copy_over(old_fd: int, old_name: str, new_fd: int, new_name: str, replacing: bool) -> None:
+    temporary = f".toolbox-{secrets.token_hex(8)}.tmp"
+    try:
+        copy(old_fd, old_name, new_fd, temporary)
+        if replacing:
+            os.rename(temporary, new_name, src_dir_fd=new_fd, dst_dir_fd=new_fd)
+        else:
+            rename_no_replace(new_fd, temporary, new_fd, new_name)
+    except BaseException:
+        with suppress(OSError):
+            remove_tree(new_fd, temporary)
+        raise
+    remove_tree(old_fd, old_name)

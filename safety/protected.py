@@ -1,0 +1,115 @@
+"""What is never written, whatever the gate says: `.git`, the server's own files, the operator's globs."""
+
+import fnmatch
+import re
+import unicodedata
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+
+# Characters that HFS+ ignores when it compares names (git's utf8.c, next_hfs_char).
+_IGNORABLE = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+
+_GIT_NAMES = re.compile(r"(?:\.git|git~[0-9]+)[. ]*(?::.*)?", re.DOTALL)
+
+
+def fold(name: str) -> str:
+    """Return a name as the most forgetful file system compares it: case, composition, ignorable characters."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", _IGNORABLE.sub("", name)).casefold())
+
+
+def is_git(name: str) -> bool:
+    """Tell whether some file system takes the name for `.git`: also short names, streams, dots at the end."""
+    return _GIT_NAMES.fullmatch(fold(name)) is not None
+
+
+class Protected:
+    """The places that are never written.
+
+    globs: matched against the end of the path, component by component and in any case; `**` stands for any
+    components. A glob that begins with `/` starts at a root. What matches protects all below it, and
+    `X/**` also X, because putting something else in its place would write below it.
+    own_files: absolute files and folders, existing or not. folders: the roots.
+    """
+
+    def __init__(self, globs: Sequence[str], own_files: Sequence[Path], folders: Sequence[Path]) -> None:
+        self._globs = tuple(_Glob(glob) for glob in globs)
+        self._own = tuple(dict.fromkeys(form for file in own_files for form in (file.absolute(), file.resolve())))
+        self._gits = tuple(folder / ".git" for folder in folders)
+
+    def name_refusal(self, root: Path, parts: Sequence[str], *, folder: bool = False) -> str | None:
+        """Say why a place must not be written, by its names; None when it may. No part may be a link.
+
+        folder: a folder with content comes there, so it must not be where a glob's matches would lie either.
+        """
+        whole = [*root.parts[1:], *parts]
+        if any(is_git(part) for part in whole):
+            return "it belongs to git"
+        if self._is_own([fold(part) for part in whole]):
+            return "it belongs to this server"
+        folded = [fold(part).rstrip(". ") or part for part in parts]
+        for glob in self._globs:
+            if glob.covers(folded) or (folder and glob.begins(folded)):
+                return f"protected_paths has {glob.text}"
+        return None
+
+    def identities(self) -> frozenset[tuple[int, int]]:
+        """Return (device, inode) of what is protected by name and exists at this moment."""
+        found: set[tuple[int, int]] = set()
+        for path in (*self._own, *self._gits):
+            with suppress(OSError):
+                status = path.stat()
+                found.add((status.st_dev, status.st_ino))
+        return frozenset(found)
+
+    def _is_own(self, whole: list[str]) -> bool:
+        return any(whole[: len(own)] == own for own in self._folded_own)
+
+    @cached_property
+    def _folded_own(self) -> list[list[str]]:
+        return [[fold(part) for part in path.parts[1:]] for path in self._own]
+
+
+class _Glob:
+    """One pattern, taken apart into components."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        parts = [part for part in text.split("/") if part not in ("", ".")]
+        while parts and parts[-1] == "**":
+            parts.pop()
+        if not text.startswith("/"):
+            parts.insert(0, "**")
+        self._parts = [None if part == "**" else re.compile(fnmatch.translate(fold(part))) for part in parts]
+
+    def covers(self, path: Sequence[str]) -> bool:
+        """Tell whether the pattern matches the path or a folder above it."""
+        return len(self._parts) in self._reached(path)
+
+    def begins(self, path: Sequence[str]) -> bool:
+        """Tell whether the pattern's first named component, or more, is what the path ends with."""
+        return any(at and self._parts[at - 1] is not None for at in self._reached(path))
+
+    def _reached(self, path: Sequence[str]) -> set[int]:
+        """Return the positions in the pattern after the path; linear whatever the pattern."""
+        end = len(self._parts)
+        reached = self._skip({0})
+        for part in path:
+            step = {end} & reached
+            for at in reached - {end}:
+                pattern = self._parts[at]
+                if pattern is None:
+                    step.add(at)
+                elif pattern.match(part):
+                    step.add(at + 1)
+            reached = self._skip(step)
+        return reached
+
+    def _skip(self, positions: set[int]) -> set[int]:
+        out = set(positions)
+        for at in sorted(positions):
+            while at < len(self._parts) and self._parts[at] is None:
+                at += 1
+                out.add(at)
+        return out

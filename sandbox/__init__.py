@@ -1,0 +1,1 @@
+"""How a program runs: runner, back ends, limits, jail, processes, guardian."""

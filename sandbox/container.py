@@ -1,0 +1,195 @@
+"""The container back end: one throw-away container a program, by docker or podman."""
+
+import asyncio
+import contextlib
+import math
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from anyio import CancelScope
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.sandbox.hosted import NOBODY, watched
+from toolbox_mcp.sandbox.launch import unavailable
+from toolbox_mcp.sandbox.runner import Finished, cause_of, run, signal_name
+from toolbox_mcp.sandbox.spawn import Ended
+from toolbox_mcp.sandbox.spec import MIB, Job, Probe, Result
+
+_PROBE_SECONDS = 20.0
+_KILL_SECONDS = 10.0
+_PULL_SECONDS = 600.0
+_START_SECONDS = 5.0
+"""What a container takes to start and to be removed, beside the program's own time; a guess."""
+
+_FIRST_SIGNAL_STATUS = 128
+_ENGINE_FAILED, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
+
+ENGINE_VARIABLES = (
+    "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "DOCKER_API_VERSION",
+    "CONTAINER_HOST", "CONTAINER_CONNECTION", "CONTAINER_SSHKEY", "CONTAINERS_CONF", "CONTAINERS_CONF_OVERRIDE",
+    "CONTAINERS_STORAGE_CONF", "CONTAINERS_REGISTRIES_CONF", "REGISTRY_AUTH_FILE", "XDG_RUNTIME_DIR",
+    "XDG_CONFIG_HOME", "XDG_DATA_HOME", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS",
+)  # fmt: skip
+"""Variables by which an operator tells docker and podman where and how they work.
+
+No proxies: podman would hand them on to the container, with the passwords in them.
+"""
+
+_SUPERVISOR = """exec 3>&2 2>/dev/null
+command -v "$1" >&2 || { echo "$0 missing" >&3; exit 127; }
+(exec "$@" 2>&3 3>&-)
+status=$?
+[ $status = 137 ] && for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+  while read -r name count; do [ "$name" = oom_kill ] && [ "$count" != 0 ] && echo "$0 memory" >&3; done <"$file"
+done
+exit $status"""
+"""Pid 1 of a container, which adds a last line to stderr: NAME missing, or NAME memory.
+
+A container that --rm has removed cannot be asked any more what killed its program (OOMKilled), and podman with
+runc on cgroup v1 does not know it; the kernel counts it where the container sees it. A program that
+forges the line only misnames its own death. The parentheses keep dash from saying "Killed" there.
+"""
+
+
+class Container:
+    """Programs in containers. Nothing of the host is mounted but what a job names."""
+
+    def __init__(
+        self, engine: str, *, env: Mapping[str, str], options: Sequence[str] = (), run_options: Sequence[str] = ()
+    ) -> None:
+        """Use an engine: docker or podman, found on the PATH of env, which also carries ENGINE_VARIABLES.
+
+        options: arguments before `run` (podman: `--runtime runc`). run_options: more arguments of run
+        (docker: `--runtime=runsc`).
+        """
+        self._engine = engine
+        self._env = dict(env)
+        self._options = tuple(options)
+        self._run_options = tuple(run_options)
+
+    @property
+    def name(self) -> str:
+        """docker or podman."""
+        return self._engine
+
+    async def probe(self) -> Probe:
+        """Tell whether the engine is installed and answers."""
+        try:
+            answer = await self._command(["info"], _PROBE_SECONDS)
+        except ToolError as failure:
+            return Probe(False, (failure.error,))
+        if answer.exit_code:
+            said = (answer.stderr.text or answer.stdout.text).strip().splitlines()
+            return Probe(False, (said[-1][:300] if said else f"{self._engine} info failed",))
+        return Probe(True)
+
+    async def has(self, image: str) -> bool:
+        """Tell whether an image is on this machine."""
+        return (await self._command(["image", "inspect", image], _PROBE_SECONDS)).exit_code == 0
+
+    async def fetch(self, image: str) -> None:
+        """Get an image from its registry. Raises ToolError(sandbox_unavailable)."""
+        done = await self._command(["pull", image], _PULL_SECONDS)
+        if done.exit_code:
+            said = done.stderr.text.strip().splitlines()
+            raise unavailable(self._engine, f"{image} cannot be fetched: {said[-1] if said else 'no reason given'}")
+
+    async def run(self, job: Job) -> Result:
+        """Run a job to its end. Its container is gone afterwards, however it ends."""
+        name = f"toolbox-{secrets.token_hex(8)}"
+        argv = [*self._base(), *arguments(job, name, extra=self._run_options)]
+        finished = False
+        try:
+            done = await run(
+                argv,
+                cwd="/",
+                env=self._env,
+                timeout=job.limits.wall + _START_SECONDS,
+                stdin=job.stdin,
+                capture=job.capture,
+                limits=replace(watched(job.limits), memory=None, processes=None, rlimits=None),
+            )
+            finished = not done.timed_out and done.killed_by is None
+        finally:
+            if not finished:
+                with CancelScope(shield=True):
+                    await self._kill(name)
+        return Result(self._judge(done, job, name), self._engine)
+
+    async def aclose(self) -> None:
+        """Hold nothing."""
+
+    def _judge(self, done: Finished, job: Job, name: str) -> Finished:
+        if done.killed_by:
+            return done
+        told, done = _last_words(done, name)
+        if told == "missing":
+            raise ToolError(Code.UNAVAILABLE, f"{job.argv[0]} is not in the image {job.image}")
+        if done.exit_code in (_ENGINE_FAILED, _NOT_EXECUTABLE, _NOT_FOUND) and (said := self._complaint(done)):
+            raise unavailable(self._engine, said)
+        number = done.exit_code - _FIRST_SIGNAL_STATUS
+        if not 0 < number < 65:
+            return done
+        ended = Ended(done.exit_code, number, done.usage)
+        cause = "memory" if told == "memory" else cause_of(ended, watched(job.limits), done.usage.peak_memory)
+        return replace(done, signal=signal_name(number), killed_by=cause)
+
+    def _complaint(self, done: Finished) -> str | None:
+        """Return what the engine itself says, which starts as programs hardly do: `Error: ` or `docker: `."""
+        lines = done.stderr.text.strip().splitlines()
+        return next((line for line in lines if line.startswith(("Error: ", f"{self._engine}: "))), None)
+
+    async def _kill(self, name: str) -> None:
+        """Kill by name: the client's end does not end the container. It may still be about to start."""
+        for _ in range(3):
+            with contextlib.suppress(ToolError):
+                await self._command(["kill", name], _KILL_SECONDS)
+                removed = await self._command(["rm", "--force", name], _KILL_SECONDS)
+                if removed.exit_code == 0:
+                    return
+            await asyncio.sleep(0.2)
+
+    async def _command(self, words: Sequence[str], timeout: float) -> Finished:
+        return await run([*self._base(), *words], cwd="/", env=self._env, timeout=timeout)
+
+    def _base(self) -> list[str]:
+        return [self._engine, *self._options]
+
+
+def arguments(job: Job, name: str, *, extra: Sequence[str] = ()) -> list[str]:
+    """Return the arguments of docker or podman that run a job in a container of that name."""
+    limits = job.limits
+    memory = f"{math.ceil(limits.memory / MIB)}m"
+    argv = ["run", "--rm", "-i", "--pull=never", "--name", name, "--network", "host" if job.network else "none"]
+    argv += ["--memory", memory, "--memory-swap", memory, "--cpus", f"{limits.cpus:g}"]
+    argv += ["--pids-limit", str(limits.processes + 1), "--read-only"]
+    argv += ["--tmpfs", f"/tmp:rw,exec,size={math.ceil(limits.disk / MIB)}m"]  # noqa: S108 - the container's own
+    argv += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--user", f"{NOBODY}:{NOBODY}", "-w", job.cwd]
+    for variable, value in sorted(job.env.items()):
+        if variable != "PATH":
+            argv += ["-e", f"{variable}={value}"]
+    for path in job.files.read:
+        argv += ["-v", f"{path}:{path}:ro"]
+    for path in job.files.write:
+        argv += ["-v", f"{path}:{path}"]
+    return [*argv, *extra, job.image, "/bin/sh", "-c", _SUPERVISOR, name, *job.argv]
+
+
+def _last_words(done: Finished, name: str) -> tuple[str | None, Finished]:
+    """Take the supervisor's line off stderr: return missing, memory or None, and the rest."""
+    stream = done.stderr
+    for word in ("missing", "memory"):
+        line = f"{name} {word}\n"
+        if stream.raw.endswith(line.encode()):
+            size = len(line)
+            text = stream.text.removesuffix(line)
+            own = replace(stream, text=text, bytes=stream.bytes - size, raw=stream.raw[:-size])
+            return word, replace(done, stderr=own)
+    return None, done
+
+
+def engines(names: Sequence[str], path: str) -> list[str]:
+    """Return those of the engines that are on a PATH."""
+    return [name for name in names if any(os.access(os.path.join(folder, name), os.X_OK) for folder in path.split(":"))]

@@ -1,0 +1,60 @@
+"""Environments of programs, as values: what of the server's own reaches them, and what lies above it.
+
+Nothing here reads the process's environment; it is an argument everywhere.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+OWN_PREFIX = "TOOLBOX_"
+"""Variables of this server: settings, tokens, marks on processes."""
+
+SECRETS = frozenset({"TAVILY_API_KEY", "BRAVE_API_KEY", "SEARXNG_URL"})
+"""Variables beside OWN_PREFIX that this server takes secrets from."""
+
+LOGIN_NAMES = frozenset(
+    {
+        "PATH", "PATHEXT", "HOME", "USERPROFILE", "TMP", "TEMP", "TMPDIR", "SHELL", "COMSPEC", "APPDATA", "LOCALAPPDATA",
+        "LANG", "TERM", "GOPATH", "GOBIN", "JAVA_HOME", "PNPM_HOME", "CARGO_HOME",
+    }
+)  # fmt: skip
+LOGIN_PREFIXES = ("LC_", "ASDF_", "PYENV_", "NVM_", "VOLTA_", "SDKMAN_", "CONDA_")
+"""Of what a login shell sets, only what finds programs and their data is kept: the rest may be anybody's secret."""
+
+
+def own(name: str) -> bool:
+    """Tell whether a variable belongs to this server and reaches no program. Case does not count (Windows)."""
+    name = name.upper()
+    return name.startswith(OWN_PREFIX) or name in SECRETS
+
+
+def scrub(source: Mapping[str, str], passthrough: Collection[str]) -> dict[str, str]:
+    """Return the variables of source that passthrough names."""
+    return {name: source[name] for name in passthrough if name in source and not own(name)}
+
+
+def inherit(source: Mapping[str, str]) -> dict[str, str]:
+    """Return source without what belongs to this server."""
+    return {name: value for name, value in source.items() if not own(name)}
+
+
+def from_login(output: bytes) -> dict[str, str]:
+    """Return what is kept of the output of `env -0` in a login shell, whatever the shell printed before it."""
+    found: dict[str, str] = {}
+    for entry in output.split(b"\0"):
+        name, equals, value = entry.decode("utf-8", "surrogateescape").partition("=")
+        # A greeting of the login scripts stands before the first variable, on lines of its own.
+        name = name.rpartition("\n")[2]
+        if equals and (name in LOGIN_NAMES or name.startswith(LOGIN_PREFIXES)) and not own(name):
+            found[name] = value
+    return found
+
+
+def layered(layers: Iterable[Mapping[str, str]], *, ignore_case: bool = False) -> dict[str, str]:
+    """Return all layers as one; later ones win. ignore_case: names that differ in case are one (Windows)."""
+    merged: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for layer in layers:
+        for name, value in layer.items():
+            known = names.setdefault(name.upper(), name) if ignore_case else name
+            merged[known] = value
+    return merged

@@ -1,0 +1,43 @@
+"""A second Python that finds this package where this one found it."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import toolbox_mcp
+
+_BOOT = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); sys.dont_write_bytecode = True; "
+    "from {module} import main; main(sys.argv[2:])"
+)
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """Return the argv that runs main(arguments) of a module in a clean interpreter.
+
+    -I keeps the environment, the user's site and the working directory out. The import path
+    is handed over, so that a checkout, an editable install and a wheel all work.
+    """
+    return [sys.executable, "-I", "-c", _BOOT.format(module=module), json.dumps(import_path()), *arguments]
+
+
+def import_path() -> list[str]:
+    """Return the absolute entries of sys.path, and the folder that holds this package.
+
+    A relative entry names the working directory, from which nothing may be imported.
+    """
+    own = str(Path(toolbox_mcp.__file__).parent.parent)
+    return list(dict.fromkeys([p for p in sys.path if os.path.isabs(p)] + [own]))
+
+
+def own_folders() -> list[str]:
+    """Return the resolved folders of this package; in a checkout its sub-packages are links."""
+    top = Path(toolbox_mcp.__file__).parent
+    return [os.path.realpath(p) for p in (top, *top.iterdir()) if p.is_dir()]
+
+
+def prefixes() -> list[str]:
+    """Return the folders of the interpreter, and of the virtual environment if it runs in one."""
+    places = (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)
+    return list(dict.fromkeys(os.path.realpath(p) for p in places))

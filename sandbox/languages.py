@@ -1,0 +1,229 @@
+"""The languages that snippets can be written in, as data: how each is found, run, and how little it can live with.
+
+A program comes on stdin. Adding a language is one entry in LANGUAGES.
+"""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.sandbox.linux.confine import SYSTEM
+from toolbox_mcp.sandbox.linux.namespaces import barrier
+from toolbox_mcp.sandbox.runner import run
+from toolbox_mcp.sandbox.spec import MIB, FsPolicy
+
+_ASK_SECONDS = 30.0
+"""A guess: version managers take up to half a second to start what they stand for."""
+
+
+@dataclass(frozen=True)
+class Language:
+    """How programs of one language are run.
+
+    programs: names of the interpreter, best first. ask: arguments that make it tell where it lives. tell: reads
+    the answer into (executable, what it reads). argv: the command that runs stdin, {} being the executable.
+    container_argv: the same in a container. compiler: a first step, which reads the source from stdin and writes
+    an executable to stdout; the run step then has that on stdin. Floors are the least that it starts with.
+    """
+
+    name: str
+    programs: tuple[str, ...]
+    ask: tuple[str, ...]
+    tell: Callable[[str], tuple[str, list[str]]]
+    argv: tuple[str, ...]
+    container_argv: tuple[str, ...]
+    compiler: tuple[str, ...] = ()
+    container_compiler: tuple[str, ...] = ()
+    floors: Mapping[str, int] = field(default_factory=dict)
+    compile_floors: Mapping[str, int] = field(default_factory=dict)
+    own_interpreter: bool = False
+    """The interpreter of this very server is one of the language."""
+    waiting: int = 0
+    """How many programs are kept started once the language has been used; it must read all of stdin before it runs."""
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A language as found here: its executable and what it needs to read."""
+
+    executable: str
+    files: FsPolicy
+
+    def fill(self, argv: Sequence[str]) -> tuple[str, ...]:
+        """Return a command of the language with the executable in its place."""
+        return tuple(self.executable if part == "{}" else part for part in argv)
+
+
+def _listed(answer: str) -> tuple[str, list[str]]:
+    executable, *places = json.loads(answer)
+    return executable, places
+
+
+def _sysroot(answer: str) -> tuple[str, list[str]]:
+    root = answer.strip()
+    return f"{root}/bin/rustc", [f"{root}/bin", f"{root}/lib", f"{root}/libexec"]
+
+
+_PYTHON = """
+import json, os, sys
+prefixes = dict.fromkeys([sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix])
+parts = [os.path.join(p, part) for p in prefixes for part in ("bin", "lib", "lib64", "pyvenv.cfg")]
+print(json.dumps([sys.executable, *parts, *[p for p in sys.path if os.path.isabs(p)]]))
+"""
+_RUBY = """
+prefix = RbConfig::CONFIG["prefix"]
+gems = Gem.path - [Gem.user_dir]
+puts JSON.generate([RbConfig.ruby, *%w[bin lib lib64].map { |part| File.join(prefix, part) }, *$LOAD_PATH, *gems])
+"""
+_NODE = """
+const path = require("path"), bin = process.execPath;
+console.log(JSON.stringify([bin, bin, path.resolve(bin, "../../lib/node_modules")]));
+"""
+
+# The source goes to a file because rustc names errors by it; what is linked goes to stdout, out of the sandbox.
+_RUSTC = 'cat > main.rs && "$0" --edition 2021 --color never -C strip=debuginfo -o main main.rs >&2 && cat main'
+BINARY = "main"
+"""What a compiled program is called in its scratch folder."""
+
+_RUN_BINARY = "cat > main && chmod 700 main && exec ./main < /dev/null"
+
+LANGUAGES: Mapping[str, Language] = MappingProxyType(
+    {
+        language.name: language
+        for language in (
+            Language(
+                name="python",
+                programs=("python3", "python"),
+                ask=("-I", "-c", _PYTHON),
+                tell=_listed,
+                argv=("{}", "-u", "-"),
+                container_argv=("python3", "-u", "-"),
+                floors={"memory": 64 * MIB, "data": 16 * MIB, "processes": 1},
+                own_interpreter=True,
+                # One for the call, one for the call that comes while the first is replaced.
+                waiting=2,
+            ),
+            Language(
+                name="ruby",
+                programs=("ruby",),
+                ask=("-rjson", "-rrbconfig", "-e", _RUBY),
+                tell=_listed,
+                argv=("{}", "-"),
+                container_argv=("ruby", "-"),
+                floors={"memory": 64 * MIB, "data": 64 * MIB, "processes": 4},
+            ),
+            Language(
+                name="node",
+                programs=("node", "nodejs"),
+                ask=("-e", _NODE),
+                tell=_listed,
+                argv=("{}", "-"),
+                container_argv=("node", "-"),
+                floors={"memory": 256 * MIB, "data": 64 * MIB, "processes": 16},
+            ),
+            Language(
+                name="rust",
+                programs=("rustc",),
+                ask=("--print", "sysroot"),
+                tell=_sysroot,
+                argv=("/bin/sh", "-c", _RUN_BINARY),
+                container_argv=("/bin/sh", "-c", _RUN_BINARY),
+                compiler=("/bin/sh", "-c", _RUSTC, "{}"),
+                container_compiler=("/bin/sh", "-c", _RUSTC, "rustc"),
+                floors={
+                    "memory": 64 * MIB,
+                    "data": 64 * MIB,
+                    "processes": 16,
+                    "disk": 256 * MIB,
+                    "file_size": 64 * MIB,
+                },
+                compile_floors={"memory": 1024 * MIB, "data": 256 * MIB, "processes": 16, "disk": 256 * MIB},
+            ),
+        )
+    }
+)
+
+
+async def find(language: Language, env: Mapping[str, str], home: str, *, reachable_by: int | None = None) -> Toolchain:
+    """Find a language on the operator's PATH and ask it where it lives.
+
+    env: the environment it is asked in. home: a folder that is never read as a whole. reachable_by: a user who has
+    to be able to enter its folders. Raises ToolError(unavailable).
+    """
+    seen: set[str] = set()
+    for candidate in _candidates(language, env):
+        try:
+            answered = await run([candidate, *language.ask], cwd="/", env=env, timeout=_ASK_SECONDS)
+            executable, places = language.tell(answered.stdout.text)
+        except (ToolError, ValueError, TypeError):
+            continue
+        if answered.exit_code or executable in seen or not os.access(executable, os.X_OK):
+            continue
+        seen.add(executable)
+        read = _narrow(places, home)
+        found = Toolchain(executable, FsPolicy(read=read, links=links_to(executable, read)))
+        if reachable_by is None or _open_to(found, reachable_by):
+            return found
+    raise ToolError(Code.UNAVAILABLE, f"{language.programs[0]} is not installed")
+
+
+def _open_to(found: Toolchain, uid: int) -> bool:
+    places = (os.path.realpath(found.executable), *found.files.read)
+    return all(barrier(place, uid) is None for place in places)
+
+
+def links_to(path: str, shown: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Return (place, target) of the symbolic links on the way to a path, without those in the shown folders."""
+    visible = (*shown, *SYSTEM)
+    found: dict[str, str] = {}
+    todo = path.strip("/").split("/")
+    done = ""
+    for _ in range(1000):
+        if not todo:
+            break
+        part, todo = todo[0], todo[1:]
+        if part in ("", "."):
+            continue
+        if part == "..":
+            done = os.path.dirname(done).rstrip("/")
+            continue
+        here = f"{done}/{part}"
+        if not os.path.islink(here):
+            done = here
+            continue
+        target = os.readlink(here)
+        if not any(here == place or here.startswith(place + "/") for place in visible):
+            found[here] = target
+        todo = target.strip("/").split("/") + todo
+        done = "" if target.startswith("/") else done
+    return tuple(found.items())
+
+
+def _candidates(language: Language, env: Mapping[str, str]) -> Iterable[str]:
+    path = env.get("PATH", "")
+    for name in language.programs:
+        for folder in path.split(os.pathsep):
+            if folder and (found := shutil.which(name, path=folder)):
+                yield found
+    if language.own_interpreter:
+        yield sys.executable
+    for name in language.programs:
+        if found := shutil.which(name, path="/usr/bin:/usr/local/bin"):
+            yield found
+
+
+def _narrow(places: Iterable[str], home: str) -> tuple[str, ...]:
+    """Return the real paths of what exists, without what is in view anyway and without any that holds the home."""
+    kept: list[str] = []
+    real_home = os.path.realpath(home)
+    for place in sorted({os.path.realpath(place) for place in places if os.path.exists(place)}):
+        holds_home = place == "/" or real_home == place or real_home.startswith(place + "/")
+        above = (*kept, *SYSTEM)
+        if not holds_home and not any(place == folder or place.startswith(folder + "/") for folder in above):
+            kept.append(place)
+    return tuple(kept)

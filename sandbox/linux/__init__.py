@@ -1,0 +1,1 @@
+"""Linux: system calls by ctypes and what is built from them."""

@@ -1,0 +1,23 @@
+"""Programs of the operator's machine, run in the base folder with a scrubbed environment."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from toolbox_mcp.sandbox.runner import Finished, run
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Where and with which environment programs run; cwd is the base as an absolute path."""
+
+    cwd: str
+    env: Mapping[str, str]
+
+    async def run(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> Finished:
+        """Run argv to its end, or until timeout seconds have passed; the whole tree dies with the call."""
+        return await run(argv, cwd=self.cwd, env=self.env, timeout=timeout, stdin=stdin)
+
+
+@dataclass(frozen=True)
+class Toolchains(Programs):
+    """A project's own tools: test runners, linters, package managers. They get the operator's full environment."""

@@ -1,0 +1,89 @@
+"""What a program left in its scratch folder: images with their bytes, other files by name."""
+
+import os
+import stat
+from collections.abc import Collection, Iterator
+
+from anyio import to_thread
+
+from toolbox_mcp.sandbox.spec import MIB, LeftFile
+
+LARGEST_IMAGE = 5 * MIB
+MOST_IMAGES = 8
+MOST_FILES = 100
+_DEPTH = 4
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+async def collect(folder: int, skip: Collection[str] = ()) -> tuple[LeftFile, ...]:
+    """Return what is below an open folder, hidden names and the names in skip left out.
+
+    Links are not followed, and of what a program may have made only regular files are opened.
+    """
+    if not _names(folder, skip):
+        return ()
+    return await to_thread.run_sync(_collect, folder, skip)
+
+
+def used_inodes(folder: int) -> int:
+    """Return how many files the file system of an open folder holds."""
+    seen = os.fstatvfs(folder)
+    return seen.f_files - seen.f_ffree
+
+
+def image_type(data: bytes) -> str | None:
+    """Return the MIME type of an image that clients can show, by its first bytes."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if data.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if data.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return "image/webp"
+    return None
+
+
+def _collect(folder: int, skip: Collection[str]) -> tuple[LeftFile, ...]:
+    found: list[LeftFile] = []
+    images = 0
+    for path, fd, size in _files(folder, "", skip, _DEPTH):
+        try:
+            mime = image_type(os.pread(fd, 16, 0))
+            if mime and images < MOST_IMAGES and size <= LARGEST_IMAGE:
+                images += 1
+                found.append(LeftFile(path, size, os.pread(fd, size, 0), mime))
+            else:
+                found.append(LeftFile(path, size))
+        finally:
+            os.close(fd)
+        if len(found) == MOST_FILES:
+            break
+    return tuple(found)
+
+
+def _files(folder: int, prefix: str, skip: Collection[str], depth: int) -> Iterator[tuple[str, int, int]]:
+    """Yield (path, descriptor, size) of the regular files; the taker closes the descriptor."""
+    for name in _names(folder, skip):
+        try:
+            fd = os.open(name, _OPEN, dir_fd=folder)
+        except OSError:
+            continue
+        seen = os.fstat(fd)
+        shown = prefix + os.fsencode(name).decode("utf-8", "replace")
+        if stat.S_ISREG(seen.st_mode):
+            yield shown, fd, seen.st_size
+            continue
+        try:
+            if stat.S_ISDIR(seen.st_mode) and depth > 1:
+                yield from _files(fd, f"{shown}/", (), depth - 1)
+        finally:
+            os.close(fd)
+
+
+def _names(folder: int, skip: Collection[str]) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.name not in skip)
+    except OSError:
+        return []

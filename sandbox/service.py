@@ -1,0 +1,302 @@
+"""The sandbox as tools see it: run a snippet of a language, or a program, in the back end that qualified here."""
+
+import asyncio
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.sandbox.base import Backend
+from toolbox_mcp.sandbox.bubblewrap import Bubblewrap
+from toolbox_mcp.sandbox.capture import Capture
+from toolbox_mcp.sandbox.choose import candidates, choose
+from toolbox_mcp.sandbox.container import Container
+from toolbox_mcp.sandbox.hosted import NOBODY
+from toolbox_mcp.sandbox.languages import BINARY, LANGUAGES, Language, Toolchain, find
+from toolbox_mcp.sandbox.launch import Launcher
+from toolbox_mcp.sandbox.linux.privileges import can_become
+from toolbox_mcp.sandbox.native import Native
+from toolbox_mcp.sandbox.pool import Pool, Startable
+from toolbox_mcp.sandbox.probes import Verdicts, qualify
+from toolbox_mcp.sandbox.seatbelt import Seatbelt
+from toolbox_mcp.sandbox.spec import ENVIRONMENT, MIB, FsPolicy, Job, Limits, Probe, Result
+
+_LARGEST_BINARY = 64 * MIB
+
+
+@dataclass(frozen=True)
+class SandboxSettings:
+    """The operator's settings for sandboxed programs.
+
+    memory: bytes. timeout: seconds, wall and CPU each. images: container image by language. env: the environment
+    that interpreters are looked up in. home: the operator's home. state: a folder of the server's own. temp: where
+    scratch folders are made, which a program may enter as another user.
+    engine_env: what docker and podman find in their environment beside env. engine_options, run_options: more
+    arguments for them, before and after `run`.
+    """
+
+    state: Path
+    temp: Path
+    home: str
+    env: Mapping[str, str]
+    runtime: str = "auto"
+    bwrap_extra: tuple[str, ...] = ()
+    seatbelt_profile: str | None = None
+    network: bool = False
+    memory: int = 256 * MIB
+    cpus: float = 1.0
+    pids: int = 128
+    timeout: float = 30
+    images: Mapping[str, str] = field(default_factory=dict)
+    engine_env: Mapping[str, str] = field(default_factory=dict)
+    engine_options: tuple[str, ...] = ()
+    run_options: tuple[str, ...] = ()
+
+
+class Sandbox:
+    """Runs programs confined. Chooses a back end at first use; close it with aclose()."""
+
+    def __init__(self, settings: SandboxSettings, languages: Mapping[str, Language] = LANGUAGES) -> None:
+        """Start nothing yet. languages: what run_code() runs, by name."""
+        self._settings = settings
+        self._languages = languages
+        self._launcher = Launcher()
+        self._backends = self._make()
+        self._verdicts = Verdicts(settings.state / "sandbox-verdicts.json", _code_stamp())
+        self._chosen: dict[str, tuple[Backend, Probe]] = {}
+        self._toolchains: dict[tuple[str, bool], Toolchain] = {}
+        self._pools: dict[tuple[str, str], Pool] = {}
+        self._choosing = asyncio.Lock()
+
+    async def run_code(self, name: str, code: str) -> Result:
+        """Run a program of a language, given as text. Raises ToolError.
+
+        Codes: empty_code, unavailable (language), sandbox_unavailable, unsupported_language.
+        """
+        language = self._languages.get(name)
+        if language is None:
+            raise ToolError(Code.UNSUPPORTED_LANGUAGE, f"{name} is not a language that the sandbox runs")
+        if not code.strip():
+            raise ToolError(Code.EMPTY_CODE, "the program is blank")
+        backend = await self.backend(language)
+        job = await self._job(language, backend)
+        source = code.encode("utf-8", "surrogatepass")
+        if not language.compiler:
+            # The launcher's interpreter is this server's; where it is also the language's, code can run in a fork of it.
+            job = replace(job, in_process=_is_this_interpreter(job.argv[0]))
+            if language.waiting and isinstance(backend, Startable):
+                return await self._pool(language, backend, job).run(source)
+            return await backend.run(replace(job, stdin=source))
+        built = await backend.run(await self._compile_job(language, backend, source))
+        if built.finished.exit_code or not built.finished.stdout.raw:
+            nothing = replace(built.finished.stdout, text="", bytes=0, truncated=False, raw=b"")
+            return replace(built, finished=replace(built.finished, stdout=nothing), files=())
+        ran = await backend.run(replace(job, stdin=built.finished.stdout.raw))
+        ran = replace(ran, files=tuple(file for file in ran.files if file.name != BINARY))
+        warnings = built.finished.stderr
+        if not warnings.text:
+            return ran
+        joined = replace(
+            ran.finished.stderr,
+            text=warnings.text + ran.finished.stderr.text,
+            bytes=warnings.bytes + ran.finished.stderr.bytes,
+            truncated=warnings.truncated or ran.finished.stderr.truncated,
+            raw=warnings.raw + ran.finished.stderr.raw,
+        )
+        return replace(ran, finished=replace(ran.finished, stderr=joined))
+
+    async def run(self, job: Job) -> Result:
+        """Run a program under the operator's limits, where the job's are wider."""
+        return await (await self.backend(LANGUAGES["python"])).run(job)
+
+    async def run_on(
+        self,
+        folder: str,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        timeout: float,
+        capture: Capture,
+    ) -> Result:
+        """Run a program of this machine that may read and write one folder of it, at its own place.
+
+        cwd lies in folder. env comes above the sandbox's own environment. timeout: seconds of wall time and of CPU.
+        """
+        backend = await self.backend(LANGUAGES["python"])
+        job = Job(
+            argv=argv,
+            env={**ENVIRONMENT, **env},
+            files=FsPolicy(write=(folder,)),
+            limits=replace(self._limits({}), wall=timeout, cpu=timeout),
+            cwd=cwd,
+            network=self._settings.network,
+            image=self._settings.images.get("python", "") if self._is_container(backend) else "",
+            capture=capture,
+        )
+        return await backend.run(job)
+
+    async def backend(self, language: Language) -> Backend:
+        """Return the back end in use. A container qualifies for each image by itself."""
+        async with self._choosing:
+            image = self._settings.images.get(language.name, "")
+            key = image if any(key.endswith(image) and image for key in self._chosen) else ""
+            if key not in self._chosen or (self._is_container(self._chosen[key][0]) and image not in self._chosen):
+                names = candidates(self._settings.runtime, sys.platform)
+                chosen = await choose(
+                    self._settings.runtime, names, self._backends, lambda backend: self._qualify(backend, language)
+                )
+                key = image if self._is_container(chosen[0]) else ""
+                self._chosen[key] = chosen
+            return self._chosen[key][0]
+
+    async def doctor(self) -> dict[str, Probe]:
+        """Return what each back end is worth here, by attacking it afresh. Fetches no images."""
+        found: dict[str, Probe] = {}
+        for name, backend in self._backends.items():
+            image = self._settings.images.get("python", "")
+            if isinstance(backend, Container) and (works := await backend.probe()).ok and not await backend.has(image):
+                found[name] = replace(works, ok=False, reasons=(f"{image} is not here; it is fetched at first use",))
+            else:
+                found[name] = await self._attack(backend, LANGUAGES["python"])
+        return found
+
+    @property
+    def waiting(self) -> tuple[int, ...]:
+        """The pids of the keepers of programs that wait for later calls."""
+        return tuple(pid for pool in self._pools.values() for pid in pool.waiting)
+
+    async def warmed(self) -> None:
+        """Wait until the programs that calls have made it keep started are there."""
+        for pool in self._pools.values():
+            await pool.filled()
+
+    async def aclose(self) -> None:
+        """End every program and helper."""
+        for pool in self._pools.values():
+            await pool.aclose()
+        for backend in self._backends.values():
+            await backend.aclose()
+        await self._launcher.aclose()
+
+    def _pool(self, language: Language, backend: Startable, job: Job) -> Pool:
+        key = (language.name, backend.name)
+        if key not in self._pools:
+            self._pools[key] = Pool(backend, job, language.waiting)
+        return self._pools[key]
+
+    def _make(self) -> dict[str, Backend]:
+        settings = self._settings
+        path = settings.env.get("PATH", "")
+        made: dict[str, Backend] = {}
+        if sys.platform == "linux":
+            made["bubblewrap"] = Bubblewrap(self._launcher, extra=settings.bwrap_extra)
+            made["native"] = Native(self._launcher, namespaces=True, folder=settings.temp)
+            made["landlock"] = Native(self._launcher, namespaces=False, folder=settings.temp)
+        if sys.platform == "darwin":
+            made["seatbelt"] = Seatbelt(settings.temp, profile=settings.seatbelt_profile)
+        for engine in ("docker", "podman"):
+            if shutil.which(engine, path=path):
+                made[engine] = Container(
+                    engine,
+                    env={**settings.env, **settings.engine_env},
+                    options=settings.engine_options,
+                    run_options=settings.run_options,
+                )
+        return made
+
+    async def _qualify(self, backend: Backend, language: Language) -> Probe:
+        settings = self._settings
+        image = settings.images.get(language.name, "") if self._is_container(backend) else ""
+        wrapper = _stamp("/usr/bin/bwrap") if backend.name == "bubblewrap" else ""
+        key = f"{backend.name}|{image}|{wrapper}|{settings.network}|{' '.join(settings.bwrap_extra)}"
+        return await self._verdicts.of(key, lambda: self._attack(backend, language))
+
+    async def _attack(self, backend: Backend, language: Language) -> Probe:
+        if isinstance(backend, Container):
+            image = self._settings.images.get(language.name, "")
+            if not (works := await backend.probe()).ok:
+                return works
+            try:
+                if not await backend.has(image):
+                    await backend.fetch(image)
+            except ToolError as failure:
+                return Probe(False, (failure.error,))
+            python = Job(argv=(), image=image)
+            shell = replace(python, argv=("/bin/sh",))
+            return await qualify(backend, python, self._settings.home, shell=shell)
+        try:
+            job = await self._job(LANGUAGES["python"], backend)
+        except ToolError as failure:
+            return Probe(False, (f"no Python to try it with: {failure.error}",))
+        return await qualify(backend, job, self._settings.home)
+
+    async def _job(self, language: Language, backend: Backend) -> Job:
+        limits = self._limits(language.floors)
+        image = self._settings.images.get(language.name, "")
+        if self._is_container(backend):
+            return Job(argv=language.container_argv, limits=limits, network=self._settings.network, image=image)
+        tools = await self._toolchain(language, backend)
+        argv = tools.fill(language.argv)
+        return Job(argv=argv, limits=limits, network=self._settings.network, files=tools.files)
+
+    async def _compile_job(self, language: Language, backend: Backend, source: bytes) -> Job:
+        job = await self._job(language, backend)
+        if self._is_container(backend):
+            argv: Sequence[str] = language.container_compiler
+        else:
+            argv = (await self._toolchain(language, backend)).fill(language.compiler)
+        limits = self._limits(language.compile_floors)
+        capture = Capture(head=_LARGEST_BINARY, tail=Capture.tail)
+        return replace(job, argv=argv, stdin=source, limits=limits, capture=capture)
+
+    async def _toolchain(self, language: Language, backend: Backend) -> Toolchain:
+        # Beside the others, a program of nobody sees the folders of root as nobody does.
+        as_nobody = backend.name == "landlock" and can_become(NOBODY)
+        key = (language.name, as_nobody)
+        if key not in self._toolchains:
+            reachable_by = NOBODY if as_nobody else None
+            settings = self._settings
+            found = await find(language, settings.env, settings.home, reachable_by=reachable_by)
+            self._toolchains[key] = found
+        return self._toolchains[key]
+
+    def _limits(self, floors: Mapping[str, int]) -> Limits:
+        settings = self._settings
+        return Limits(
+            wall=settings.timeout,
+            cpu=settings.timeout,
+            memory=settings.memory,
+            data=settings.memory,
+            processes=settings.pids,
+            cpus=settings.cpus,
+        ).at_least(**floors)
+
+    def _is_container(self, backend: Backend) -> bool:
+        return isinstance(backend, Container)
+
+
+def _is_this_interpreter(executable: str) -> bool:
+    """Tell whether a path is this process's interpreter, by whichever name its folder has for it."""
+    here, there = sys.executable, executable
+    same_folder = os.path.dirname(here) == os.path.dirname(there)
+    return same_folder and os.path.realpath(here) == os.path.realpath(there)
+
+
+def _code_stamp() -> str:
+    """Tell this version of the sandbox from others, also in a checkout."""
+    here = Path(__file__).parent
+    stamps = sorted((file.name, file.stat().st_mtime_ns) for file in (*here.glob("*.py"), *here.glob("linux/*.py")))
+    return hashlib.sha256(repr(stamps).encode()).hexdigest()[:16]
+
+
+def _stamp(path: str) -> str:
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return path
+    return f"{path} {seen.st_size} {seen.st_mtime_ns}"

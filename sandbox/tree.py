@@ -1,0 +1,227 @@
+"""Process trees: who descends from a program, and how all of them end.
+
+A program's descendants are found by four marks, because each of them can be shed: parentage (lost by a double
+fork), the session and the process group (left by setsid), and a random marker in the environment that the
+program was started with (kept by whatever does not clear its environment).
+"""
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+MARKER = "TOOLBOX_CALL"
+"""Name of the environment variable that marks everything one call has started."""
+
+_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process as one look at it showed it. start (clock ticks since boot) tells it from a later one with its pid."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    start: int
+    dead: bool = False
+    cpu_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What marks the descendants of one program: its leader (pid, session and group at once) and its marker."""
+
+    pid: int
+    start: int
+    marker: str
+
+
+def look(pid: int) -> Process | None:
+    """Return what the system says about pid, or None when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            raw = file.read()
+    except OSError:
+        return None
+    # The name stands in parentheses and may itself hold parentheses and spaces.
+    fields = raw[raw.rindex(b")") + 2 :].split()
+    return Process(
+        pid=pid,
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        start=int(fields[19]),
+        dead=fields[0] in (b"Z", b"X"),
+        cpu_seconds=(int(fields[11]) + int(fields[12])) / _TICKS,
+    )
+
+
+def children(pid: int) -> list[int]:
+    """Return the pids of the children of every thread of pid."""
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return found
+    for thread in threads:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+            found += map(int, file.read().split())
+    return found
+
+
+def descendants(pid: int) -> list[Process]:
+    """Return every living or dead process below pid by parentage, parents first."""
+    found: list[Process] = []
+    waiting = [pid]
+    seen = {pid}
+    while waiting:
+        for child in children(waiting.pop()):
+            if child not in seen and (process := look(child)):
+                seen.add(child)
+                found.append(process)
+                waiting.append(child)
+    return found
+
+
+def marked(pid: int, marker: str) -> bool:
+    """Tell whether pid was started with MARKER=marker in its environment."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return f"{MARKER}={marker}".encode() in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def family(origin: Origin, known: Iterable[Process] = (), *, thorough: bool = True) -> list[Process]:
+    """Return the descendants of origin that still exist, its leader left out, dead ones (zombies) included.
+
+    known: processes that an earlier look attributed to origin; they count as long as their start time fits.
+    thorough=False looks only at processes with a higher pid than the leader's, which is everything unless pids
+    have wrapped around since.
+    """
+    if not _has_proc():
+        return [process for process in _by_ps(origin) if process.pid != origin.pid]
+    seen: dict[int, Process] = {}
+    for process in _candidates(origin, thorough):
+        seen[process.pid] = process
+    ours = {p.pid for p in known if (now := seen.get(p.pid) or look(p.pid)) and now.start == p.start}
+    for process in descendants(origin.pid):
+        seen[process.pid] = process
+        ours.add(process.pid)
+    for process in seen.values():
+        mine = origin.pid in (process.session, process.group)
+        if mine or marked(process.pid, origin.marker):
+            ours.add(process.pid)
+    for pid in tuple(ours):
+        for process in descendants(pid):
+            seen[process.pid] = process
+            ours.add(process.pid)
+    ours -= {origin.pid, os.getpid()}
+    found = [seen.get(pid) or look(pid) for pid in ours]
+    return [process for process in found if process and process.start >= origin.start]
+
+
+def end(origin: Origin, known: Iterable[Process] = (), *, leader: bool, thorough: bool = True) -> list[Process]:
+    """Kill what descends from origin, and with leader=True the leader; return those that were alive.
+
+    One round, without waiting: call it again until it returns nothing, for a process that was just forking
+    may be missed once. The leader must not have been reaped yet: its pid holds the group's number.
+    """
+    me = look(origin.pid)
+    mine = me is not None and me.start == origin.start
+    if mine and leader:
+        # One system call for the whole group: a fork bomb cannot outrun it.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(origin.pid, signal.SIGKILL)
+    living = [process for process in family(origin, known, thorough=thorough) if not process.dead]
+    for process in living:
+        kill(process)
+    if mine and leader and me is not None and not me.dead:
+        kill(me)
+        living.append(me)
+    return living
+
+
+def kill(process: Process, number: int = signal.SIGKILL) -> None:
+    """Send a signal to this very process and to no later one with its pid."""
+    if not hasattr(os, "pidfd_open"):
+        with contextlib.suppress(OSError):
+            os.kill(process.pid, number)
+        return
+    try:
+        handle = os.pidfd_open(process.pid)
+    except OSError:
+        return
+    try:
+        current = look(process.pid)
+        if current and current.start == process.start:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(handle, number)
+    finally:
+        os.close(handle)
+
+
+def reap(processes: Iterable[Process]) -> None:
+    """Collect those of the processes that a subreaper has inherited and that are dead."""
+    for process in processes:
+        current = look(process.pid)
+        if current and current.dead and current.start == process.start and current.parent == os.getpid():
+            with contextlib.suppress(OSError):
+                os.waitpid(process.pid, os.WNOHANG)
+
+
+def _has_proc() -> bool:
+    return sys.platform == "linux"
+
+
+def _candidates(origin: Origin, thorough: bool) -> Iterator[Process]:
+    lowest = 0
+    if not thorough:
+        # The last pid given out in this namespace: where it is the leader's own, nobody was born since.
+        with open("/proc/loadavg", "rb") as file:
+            last = int(file.read().split()[4])
+        if last == origin.pid:
+            return
+        lowest = origin.pid if last > origin.pid else 0
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and int(name) > lowest and (process := look(int(name))) and process.start >= origin.start:
+            yield process
+
+
+def _by_ps(origin: Origin) -> list[Process]:
+    """Where there is no /proc (macOS): ask ps, with the environment, of which the marker is a part."""
+    import subprocess
+
+    done = subprocess.run(
+        ["/bin/ps", "-A", "-E", "-ww", "-o", "pid=,ppid=,pgid=,state=,command="],
+        capture_output=True,
+        check=False,
+        env={"PATH": "/bin:/usr/bin"},
+    )
+    return parse_ps(done.stdout.decode("utf-8", "replace"), origin)
+
+
+def parse_ps(listing: str, origin: Origin) -> list[Process]:
+    """Pick the descendants of origin from lines of `pid ppid pgid state command-with-environment`."""
+    rows: dict[int, tuple[int, int, str, str]] = {}
+    for line in listing.splitlines():
+        fields = line.split(None, 4)
+        if len(fields) >= 4 and all(field.isdecimal() for field in fields[:3]):
+            rows[int(fields[0])] = (int(fields[1]), int(fields[2]), fields[3], fields[4] if len(fields) > 4 else "")
+    ours = {origin.pid}
+    size = 0
+    while size != len(ours):
+        size = len(ours)
+        for pid, (parent, group, _, command) in rows.items():
+            if parent in ours or group == origin.pid or f"{MARKER}={origin.marker}" in command:
+                ours.add(pid)
+    ours.discard(os.getpid())
+    return [
+        Process(pid, rows[pid][0], rows[pid][1], rows[pid][1], origin.start, rows[pid][2].startswith("Z"))
+        for pid in ours
+        if pid in rows
+    ]

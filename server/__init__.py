@@ -1,0 +1,1 @@
+"""The server: configuration, pipeline, records, MCP app, transports, command line."""

@@ -1,0 +1,142 @@
+"""The MCP server object around the pipeline: the listing, and calls in both protocol eras."""
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+import mcp_types as t
+from mcp.server import Server, ServerRequestContext
+from mcp.server.caching import CacheHint
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.shared.exceptions import MCPError
+
+from toolbox_mcp.server.approvals import ClientAsk
+from toolbox_mcp.server.pipeline import Pipeline
+from toolbox_mcp.server.resources import Resources
+from toolbox_mcp.server.sessions import Owners
+from toolbox_mcp.server.transports.caller import Caller, at_session_end, caller
+from toolbox_mcp.tools.context import CallContext
+from toolbox_mcp.tools.progress import Report
+
+NAME = "toolbox-mcp"
+CONTEXT_KEY = "toolbox-mcp/context"
+"""Where a client puts its call context in _meta (TOOLS.md §6.1)."""
+
+INSTRUCTIONS = """\
+Developer tools over one project folder; paths are relative to it.
+Find with glob, grep_files and tree, then read_file the lines that matter; edit with edit_file rather than rewriting.
+Answers are cut to a token budget: the cut says which argument gets the rest.
+A failure is {error, code, hint}: do what the hint says. A tool that is not enabled can only be opened by the operator."""
+
+
+def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[Any]:
+    """Return a server that lists the exposed tools, answers their calls and shows the resources of each caller."""
+    exposure = pipeline.exposure
+    listing = t.ListToolsResult(tools=[exposure.tools[name].wire() for name in exposure.listed])
+    schemas = {name: tool.wire().input_schema for name, tool in exposure.tools.items()}
+
+    def arrive(ctx: ServerRequestContext[Any, Any]) -> Caller:
+        who = caller(ctx)
+        if who.session_id is not None and owners.begin(who.owner):
+
+            async def ended() -> None:
+                owners.drop(who.owner)
+
+            # Where no end can be seen, the session is the life of the server.
+            at_session_end(ctx, ended)
+        owners.of(who.owner)
+        return who
+
+    async def list_tools(
+        ctx: ServerRequestContext[Any, Any], params: t.PaginatedRequestParams | None
+    ) -> t.ListToolsResult:
+        return listing
+
+    async def call_tool(
+        ctx: ServerRequestContext[Any, Any], params: t.CallToolRequestParams
+    ) -> t.CallToolResult | t.InputRequiredResult:
+        if params.name not in exposure.tools:
+            raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
+        who = arrive(ctx)
+        try:
+            return await pipeline.call(
+                params.name,
+                params.arguments or {},
+                context(ctx, who),
+                report=_report(ctx),
+                ask=ClientAsk(ctx, params),
+                approved=owners.of(who.owner).approved,
+            )
+        finally:
+            resources.look(who.owner)
+
+    async def list_resources(
+        ctx: ServerRequestContext[Any, Any], params: t.PaginatedRequestParams | None
+    ) -> t.ListResourcesResult:
+        return resources.listing(arrive(ctx).owner)
+
+    async def list_templates(
+        ctx: ServerRequestContext[Any, Any], params: t.PaginatedRequestParams | None
+    ) -> t.ListResourceTemplatesResult:
+        return resources.templates()
+
+    async def read_resource(
+        ctx: ServerRequestContext[Any, Any], params: t.ReadResourceRequestParams
+    ) -> t.ReadResourceResult:
+        return await resources.read(arrive(ctx).owner, ctx, str(params.uri))
+
+    async def subscribe(ctx: ServerRequestContext[Any, Any], params: t.SubscribeRequestParams) -> t.EmptyResult:
+        return resources.subscribe(arrive(ctx).owner, ctx, str(params.uri))
+
+    async def unsubscribe(ctx: ServerRequestContext[Any, Any], params: t.UnsubscribeRequestParams) -> t.EmptyResult:
+        return resources.unsubscribe(arrive(ctx).owner, str(params.uri))
+
+    async def listen(
+        ctx: ServerRequestContext[Any, Any], params: t.SubscriptionsListenRequestParams
+    ) -> t.SubscriptionsListenResult:
+        return await resources.listen(arrive(ctx).owner, ctx, params)
+
+    server: Server[Any] = Server(
+        NAME,
+        version=version(NAME),
+        title="Toolbox",
+        instructions=INSTRUCTIONS,
+        cache_hints={"tools/list": CacheHint(ttl_ms=3_600_000, scope="public")},
+        get_tool_input_schema=schemas.get,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+        on_subscribe_resource=subscribe,
+        on_unsubscribe_resource=unsubscribe,
+        on_subscriptions_listen=listen,
+    )
+    server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=NAME))
+    return server
+
+
+def context(ctx: ServerRequestContext[Any, Any], who: Caller) -> CallContext:
+    """Return who calls, from the request's _meta and what the transport knows."""
+    meta: Mapping[str, Any] = dict(ctx.meta or {})
+    sent = meta.get(CONTEXT_KEY)
+    told: Mapping[str, Any] = sent if isinstance(sent, dict) else {}
+    params = told.get("params")
+    client = ctx.session.client_params.client_info if ctx.session.client_params else None
+    return CallContext(
+        id=_word(told.get("execution_id")) or f"{who.owner}:{ctx.request_id}",
+        tenant_id=_word(told.get("tenant_id")),
+        agent=_word(told.get("agent")),
+        client=(client.name[:200], client.version[:200]) if client else None,
+        session=who.owner,
+        principal=who.principal,
+        params=params if isinstance(params, dict) else {},
+    )
+
+
+def _word(value: Any) -> str | None:
+    return value[:200] if isinstance(value, str) and value else None
+
+
+def _report(ctx: ServerRequestContext[Any, Any]) -> Report | None:
+    return None if (ctx.meta or {}).get("progress_token") is None else ctx.session.report_progress

@@ -1,0 +1,39 @@
+"""Checks over several settings, which no single one can make."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from toolbox_mcp.server.errors import ConfigError
+from toolbox_mcp.server.places import root_around
+from toolbox_mcp.server.settings import Settings, is_own_variable
+
+
+def check(settings: Settings) -> None:
+    """Raise ConfigError where settings contradict each other or leave a way around the guards."""
+    if settings.records:
+        reason = "set records_file to a file elsewhere, or records to false"
+        outside(settings.records_file, settings.roots, "records_file", reason)
+    for name, file in (("token_file", settings.token_file), ("tls_key", settings.tls_key)):
+        if file:
+            outside(file, settings.roots, name, "the tools could read it")
+    if isinstance(settings.trash_dir, Path) and not _is_below(settings.trash_dir, settings.roots):
+        raise ConfigError(f"trash_dir {settings.trash_dir} is not inside a root")
+    for name in settings.env_passthrough:
+        if is_own_variable(name):
+            raise ConfigError(f"env_passthrough: {name} is for this server alone")
+
+
+def outside(path: Path, roots: Sequence[Path], what: str, reason: str) -> None:
+    """Raise ConfigError when a file, or a link on the way to it, lies inside a root."""
+    try:
+        around = root_around(path, roots)
+    except OSError as e:
+        raise ConfigError(f"{what} {path}: {e.strerror or e}") from None
+    if around:
+        raise ConfigError(f"{what} {path} lies inside the root {around}; {reason}")
+
+
+def _is_below(path: Path, roots: Sequence[Path]) -> bool:
+    real = Path(os.path.realpath(path))
+    return any(real != root and real.is_relative_to(root) for root in roots)

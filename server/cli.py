@@ -1,0 +1,248 @@
+"""The command line: `toolbox-mcp [COMMAND] [FLAGS]`.
+
+Flags are taken out first, wherever they stand, so that every command knows all of them. Nothing heavy is imported
+before the configuration holds, and then only what the command needs.
+"""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from toolbox_mcp.server.config import Config, load_flags
+from toolbox_mcp.server.errors import ConfigError
+from toolbox_mcp.server.flags import Parser, flag_names, flag_parser, read_flags, refuse_flag
+from toolbox_mcp.server.quick_import import quick_imports
+from toolbox_mcp.server.values import did_you_mean
+
+BAD_CONFIGURATION = 2
+"""Exit status for flags, settings or arguments that cannot be used."""
+BROKEN_PIPE = 141
+"""Exit status when the reader of the output is gone, as a shell reports SIGPIPE."""
+
+COMMANDS: Mapping[str, str] = {
+    "serve": "serve MCP until the client leaves (the default)",
+    "tools": "list the tools: group, access, whether exposed or why not, tokens of the listing",
+    "call": "make one call through the same pipeline and print the answer; exit 1 if it is an error",
+    "doctor": "tell what works here; exit 1 if the configuration needs something that is missing",
+    "config": "print every setting, its value and where it came from",
+    "log": "print the records of calls, newest first",
+}
+
+DESCRIPTION = """\
+Developer tools over a folder, for any MCP client. Reading works at once; whatever writes or runs something has to be
+enabled. Flags may stand before or after the command."""
+
+EXAMPLES = """\
+examples:
+  toolbox-mcp --root ~/project                      read-only tools over a project, on stdin and stdout
+  toolbox-mcp --root . --enable-exec --allow-command pytest
+  toolbox-mcp --root . --transport http --port 8765
+  toolbox-mcp tools --root . --enable-exec
+  toolbox-mcp call read_file '{"path": "README.md"}' --root ."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where a command line runs. guard runs a function so that none of its child processes outlives it."""
+
+    env: Mapping[str, str]
+    cwd: Path
+    out: IO[str]
+    err: IO[str]
+    stdin: IO[str]
+    guard: Callable[[Callable[[], int]], int]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line of this process and return its exit status; bad configuration is one line and 2."""
+    try:
+        around = Surroundings(os.environ, _cwd(), sys.stdout, sys.stderr, sys.stdin, _guarded)
+        status = run(sys.argv[1:] if argv is None else argv, around)
+        sys.stdout.flush()
+        return status
+    except ConfigError as e:
+        return _refused(e, sys.stderr)
+    except BrokenPipeError:
+        # What is still buffered would fail again at exit, with a traceback.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        return 130
+
+
+def run(argv: Sequence[str], around: Surroundings) -> int:
+    """Run one command line and return its exit status."""
+    return _one_line(lambda: _run(argv, around), around)
+
+
+def _run(argv: Sequence[str], around: Surroundings) -> int:
+    flags = read_flags(argv)
+    asked = _command(flags.rest, around)
+    if asked is None:
+        return 0
+    config = load_flags(flags, around.env, cwd=around.cwd)
+    match asked.command:
+        case "tools":
+            from toolbox_mcp.server.start import tool_table
+
+            around.out.write(tool_table(config, as_json=asked.json))
+            return 0
+        case "call":
+            return _call(config, asked, around)
+        case "doctor":
+            from toolbox_mcp.server.doctor import examine
+
+            return examine(config, around.env, around.out, as_json=asked.json)
+        case "config":
+            from toolbox_mcp.server.showing import show
+
+            around.out.write(show(config, as_json=asked.json))
+            return 0
+        case "log":
+            from toolbox_mcp.server.log_view import Wanted, print_log
+
+            wanted = Wanted(asked.tool, asked.status, asked.limit, asked.json)
+            return print_log(config, wanted, around.out, follow=asked.follow)
+        case _:
+            return around.guard(lambda: _serve(config, around))
+
+
+def _serve(config: Config, around: Surroundings) -> int:
+    with quick_imports():
+        from toolbox_mcp.server.start import serve
+
+    return _one_line(lambda: serve(config, around.env, around.err), around)
+
+
+def _call(config: Config, asked: argparse.Namespace, around: Surroundings) -> int:
+    arguments = _arguments(asked.arguments, around)
+
+    def work() -> int:
+        from toolbox_mcp.server.start import call
+
+        answer = call(config, around.env, asked.name, arguments, as_json=asked.json)
+        around.out.write(answer.text)
+        around.out.flush()
+        return 1 if answer.is_error else 0
+
+    return around.guard(lambda: _one_line(work, around))
+
+
+def _one_line(work: Callable[[], int], around: Surroundings) -> int:
+    """Run work; what makes the configuration unusable is one line, also where only the start finds it."""
+    try:
+        return work()
+    except ConfigError as e:
+        return _refused(e, around.err)
+
+
+def _refused(e: ConfigError, err: IO[str]) -> int:
+    err.write(f"toolbox-mcp: {e}\n")
+    return BAD_CONFIGURATION
+
+
+def _arguments(text: str, around: Surroundings) -> dict[str, object]:
+    import json
+
+    written = around.stdin.read() if text == "-" else text
+    try:
+        found = json.loads(written)
+    except (ValueError, RecursionError) as e:
+        raise ConfigError(f"call: the arguments are not JSON: {e}") from None
+    if not isinstance(found, dict):
+        raise ConfigError('call: the arguments must be a JSON object, such as \'{"path": "."}\'')
+    return found
+
+
+def _command(rest: list[str], around: Surroundings) -> argparse.Namespace | None:
+    """Read what is left when the flags are gone; None when only help or the version was asked for."""
+    if rest and rest[0].startswith("-") and rest[0] not in ("-h", "--help", "--version"):
+        raise refuse_flag(rest[0], [*flag_names(), "--help", "--version"])
+    if rest and not rest[0].startswith("-") and rest[0] not in COMMANDS:
+        hint = did_you_mean(rest[0], COMMANDS)
+        raise ConfigError(f"no command {rest[0]}; {hint or 'there are ' + ', '.join(COMMANDS)}")
+    if "--version" in rest[:1]:
+        from importlib.metadata import version
+
+        around.out.write(f"toolbox-mcp {version('toolbox-mcp')}\n")
+        return None
+    parser = _parser()
+    if not rest:
+        return argparse.Namespace(command="serve")
+    if rest[0] in ("-h", "--help"):
+        around.out.write(parser.format_help())
+        return None
+    one = _command_parser(rest[0])
+    before = rest[: rest.index("--")] if "--" in rest else rest
+    if "-h" in before or "--help" in before:
+        around.out.write(one.format_help())
+        return None
+    asked, extra = one.parse_known_args(rest[1:])
+    if extra:
+        own = [option for action in one._actions for option in action.option_strings]
+        raise refuse_flag(extra[0], [*flag_names(), *own])
+    asked.command = rest[0]
+    return asked
+
+
+def _parser() -> Parser:
+    width = max(map(len, COMMANDS)) + 2
+    commands = "\n".join(f"  {name:{width}}{what}" for name, what in COMMANDS.items())
+    parser = Parser(
+        prog="toolbox-mcp",
+        usage="toolbox-mcp [COMMAND] [FLAGS]",
+        description=f"{DESCRIPTION}\n\ncommands:\n{commands}",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[flag_parser()],
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version")
+    return parser
+
+
+def _command_parser(name: str) -> Parser:
+    what = COMMANDS[name]
+    parser = Parser(
+        prog=f"toolbox-mcp {name}",
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog="Every flag of `toolbox-mcp --help` works here too.",
+        allow_abbrev=False,
+    )
+    if name in ("tools", "call", "doctor", "config", "log"):
+        parser.add_argument("--json", action="store_true", help="print JSON")
+    if name == "call":
+        parser.add_argument("name", metavar="NAME", help="name of the tool")
+        parser.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments; - reads stdin")
+    if name == "config":
+        parser.add_argument("--show", action="store_true", help="print the settings, which is all this command does")
+    if name == "log":
+        parser.add_argument("--follow", action="store_true", help="go on with each call as it ends")
+        parser.add_argument("--tool", metavar="NAME", help="only calls of this tool")
+        parser.add_argument("--status", metavar="STATUS", help="only calls with this status")
+        parser.add_argument("--limit", metavar="N", type=_count, default=100, help="calls at most (default: 100)")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text):
+        raise argparse.ArgumentTypeError("expected a whole number, at least 1")
+    return int(text)
+
+
+def _cwd() -> Path:
+    try:
+        return Path.cwd()
+    except OSError:
+        raise ConfigError("the working directory does not exist any more") from None
+
+
+def _guarded(work: Callable[[], int]) -> int:
+    from toolbox_mcp.sandbox.guardian import guarded
+
+    guarded(work)

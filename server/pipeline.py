@@ -1,0 +1,378 @@
+"""One call, told in order: gate, bind, run, fit, record."""
+
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import anyio
+from anyio import to_thread
+from mcp_types import CallToolResult, InputRequiredResult, TextContent
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.guard import Judging
+from toolbox_mcp.safety.policy import Policy
+from toolbox_mcp.safety.redaction import redact
+from toolbox_mcp.server.approvals import Ask, NeedsInput, digest, nobody, question
+from toolbox_mcp.server.binding import ASKED, Binder
+from toolbox_mcp.server.budget import Budget
+from toolbox_mcp.server.exposure import Exposure
+from toolbox_mcp.server.records import Finished, RecordError, Started, Status, new_call_id
+from toolbox_mcp.tools.base import Tool
+from toolbox_mcp.tools.context import CallContext
+from toolbox_mcp.tools.progress import Progress, Report
+from toolbox_mcp.tools.results import Answer
+from toolbox_mcp.tools.settings import ToolSettings
+
+log = logging.getLogger(__name__)
+
+GRACE = 5.0
+"""Seconds that a deadline lies above max_tool_timeout, so that an inner time-out at the cap is still a result."""
+HEARTBEAT = 1.0
+"""Seconds between progress notifications of a tool that reports none itself."""
+ERROR_MAX = 2000
+"""Characters of an error text."""
+DENIED = frozenset({Code.EXEC_DISABLED, Code.SHELL_DISABLED, Code.UNSAFE_DENIED, Code.APPROVAL_DENIED})
+
+
+class Recorder(Protocol):
+    """Keeps a row for each call."""
+
+    def start(self, started: Started) -> Awaitable[None]:
+        """Begin to write the row of a call; awaiting it raises RecordError where it cannot be written."""
+        ...
+
+    def finish(self, call_id: str, finished: Finished) -> object:
+        """Complete the row soon after this returns. Never raises."""
+        ...
+
+
+@dataclass
+class Call:
+    """One call on its way: its id, who calls, with what, and how to reach the client."""
+
+    id: str
+    tool: Tool
+    arguments: Mapping[str, Any]
+    context: CallContext
+    progress: Progress
+    ask: Ask = nobody
+    approved: set[str] = field(default_factory=set)
+    approved_by: str | None = None
+    judging: Judging | None = None
+
+
+Provider = Callable[[Call], Any]
+"""Makes, or finds, the service of one type for one call."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the operator decided about calls; times in seconds, 0 in tool_timeouts for none."""
+
+    allow_unsafe: bool | str = False
+    approvals: Mapping[str, str] = field(default_factory=dict)
+    tool_timeouts: Mapping[str, float] = field(default_factory=dict)
+    default_tool_timeout: float | None = None
+    max_tool_timeout: float = 600.0
+    max_in_flight: int = 64
+
+
+UnsafeLogger = Callable[[str, str], object]
+
+
+class Pipeline:
+    """Everything that a call needs; no call reaches for anything else.
+
+    noting: told of each call that may change files, right before its handler runs.
+    """
+
+    def __init__(
+        self,
+        exposure: Exposure,
+        policy: Policy,
+        settings: ToolSettings,
+        rules: Rules,
+        budget: Budget,
+        providers: Mapping[type, Provider],
+        recorder: Recorder | None = None,
+        unsafe_logger: UnsafeLogger | None = None,
+        noting: Callable[[Call], None] | None = None,
+    ) -> None:
+        self.exposure = exposure
+        self._policy = policy
+        self._settings = settings
+        self._rules = rules
+        self._budget = budget
+        self._providers = providers
+        self._recorder = recorder
+        self._unsafe_logger = unsafe_logger
+        self._noting = noting
+        self._binders: dict[str, Binder] = {}
+        self._slots = anyio.Semaphore(rules.max_in_flight)
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        context: CallContext,
+        *,
+        report: Report | None = None,
+        ask: Ask = nobody,
+        approved: set[str] | None = None,
+    ) -> CallToolResult | InputRequiredResult:
+        """Answer one call of a tool that exists. Every failure becomes {error, code, hint}; only cancellation passes.
+
+        approved holds the tools that the session approved before, and gains those it approves.
+        """
+        tool = self.exposure.tools[name]
+        call_id = new_call_id()
+        call = Call(call_id, tool, arguments, context, Progress(report), ask, set() if approved is None else approved)
+        started = time.monotonic()
+        row = _Row(self._recorder, call_id, call)
+        async with self._slots:
+            try:
+                answer, code = await self._outcome(call, row), None
+            except ToolError as failure:
+                answer, code = _refusal(failure), failure.code
+            except NeedsInput as needed:
+                return needed.result
+            except anyio.get_cancelled_exc_class():
+                with anyio.CancelScope(shield=True):
+                    await row.finish(Status.CANCELLED, Code.CANCELLED, Answer([]), started)
+                raise
+            finally:
+                call.progress.close()
+            await row.finish(_status(code), code, answer, started)
+        return CallToolResult(
+            content=list(answer.content),
+            structured_content=answer.structured,
+            is_error=code is not None,
+            _meta={"call_id": call_id, **answer.meta},
+        )
+
+    async def _outcome(self, call: Call, row: "_Row") -> Answer:
+        await self._gate(call)
+        given = self._bind(call)
+        await self._approve(call)
+        await row.start()
+        if self._noting and call.tool.gated:
+            self._noting(call)
+        return await self._run(call, given)
+
+    async def _gate(self, call: Call) -> None:
+        closed = self.exposure.closed.get(call.tool.name)
+        if closed:
+            raise closed
+        if not (call.tool.unsafe and call.arguments.get(ASKED) in (True, "true")):
+            call.judging = Judging(self._policy)
+            return
+        granted = self._rules.allow_unsafe is True
+        if self._rules.allow_unsafe == "ask":
+            shown = question(call.tool.name, redact(dict(call.arguments)), "Let the agent bypass the guard of")
+            granted = await call.ask("unsafe", shown, digest(call.tool.name, call.arguments))
+            call.approved_by = "person" if granted else None
+        if not granted:
+            raise ToolError(
+                Code.UNSAFE_DENIED,
+                "unsafe: true is not granted",
+                "call again without unsafe; only the operator grants it",
+            )
+        call.judging = Judging(self._policy, unsafe=True)
+
+    def _bind(self, call: Call) -> dict[str, Any]:
+        assert call.judging is not None
+        binder = self._binders.get(call.tool.name)
+        if binder is None:
+            binder = self._binders[call.tool.name] = Binder(call.tool)
+        given = binder.bind(call.arguments, call.judging)
+        for detail in call.judging.overrides:
+            self._log_override(call.tool.name, detail)
+        return given
+
+    def _log_override(self, name: str, detail: str) -> None:
+        if self._unsafe_logger is None:
+            return
+        try:
+            self._unsafe_logger(name, detail)
+        except Exception:
+            log.exception("the unsafe logger failed")
+
+    async def _approve(self, call: Call) -> None:
+        name = call.tool.name
+        rule = self._rules.approvals.get(name, "never")
+        if rule == "never" or (rule == "once" and name in call.approved):
+            return
+        shown = question(name, redact(dict(call.arguments)), "Let the agent run")
+        if not await call.ask("approval", shown, digest(name, call.arguments)):
+            raise ToolError(
+                Code.APPROVAL_DENIED, f"the person did not approve {name}", "ask the person before trying again"
+            )
+        call.approved_by = "person"
+        if rule == "once":
+            call.approved.add(name)
+
+    def _deadline(self, tool: Tool, given: Mapping[str, Any]) -> float | None:
+        rules = self._rules
+        if tool.name in rules.tool_timeouts:
+            seconds = rules.tool_timeouts[tool.name]
+            return min(seconds, rules.max_tool_timeout) if seconds else None
+        if tool.deadline:
+            return min(tool.deadline(self._settings, given), rules.max_tool_timeout + GRACE)
+        return min(rules.default_tool_timeout or rules.max_tool_timeout, rules.max_tool_timeout)
+
+    async def _run(self, call: Call, given: Mapping[str, Any]) -> Answer:
+        tool = call.tool
+        services = {argument: self._providers[kind](call) for argument, kind in tool.services.items()}
+        deadline = self._deadline(tool, given)
+        result: Any = None
+        try:
+            with anyio.move_on_after(deadline) as scope:
+                if call.progress.wanted:
+                    async with anyio.create_task_group() as beside:
+                        beside.start_soon(_heartbeat, call.progress)
+                        result = await tool.run(**services, **given)
+                        beside.cancel_scope.cancel()
+                else:
+                    result = await tool.run(**services, **given)
+            if scope.cancelled_caught:
+                seconds = f"{deadline:g}"
+                raise ToolError(Code.TIMEOUT, f"TIMEOUT: {tool.name} gave no answer within {seconds}s")
+            answer = await self._fitted(result)
+        except ToolError:
+            raise
+        except (anyio.get_cancelled_exc_class(), KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as e:  # also a panic of a native library, which is no Exception
+            expected = _only_tool_error(e)
+            if expected:
+                raise expected from None
+            log.exception("%s failed", tool.name)
+            raise ToolError(
+                Code.TOOL_EXCEPTION, f"{tool.name} failed inside the server", "the server's log has the details"
+            ) from None
+        if answer.structured is not None and tool.record is not None:
+            largest = tool.record.largest
+            if len(json.dumps(answer.structured, ensure_ascii=False)) > largest:
+                above = f"{largest >> 20} MiB"
+                raise ToolError(Code.OUTPUT_LIMIT, f"the answer of {tool.name} is above {above}", "narrow the request")
+        return answer
+
+    async def _fitted(self, result: Any) -> Answer:
+        if result.size <= self._budget.limit:
+            fitted: Answer = result.fit(self._budget)  # fits by its length alone, so nothing is counted
+        else:
+            fitted = await to_thread.run_sync(result.fit, self._budget)
+        return fitted
+
+
+class _Row:
+    """The record of one call: begun before the handler runs, completed once."""
+
+    def __init__(self, recorder: Recorder | None, call_id: str, call: Call) -> None:
+        self._recorder = recorder
+        self._id = call_id
+        self._call = call
+        self._written: Awaitable[None] | None = None
+        self._kept: bool | None = None
+
+    async def start(self) -> None:
+        """Write the row. An exec tool waits for it, and is stopped when that fails; others run meanwhile."""
+        if self._recorder is None or self._written is not None:
+            return
+        call, context = self._call, self._call.context
+        row = Started(
+            call_id=self._id,
+            execution_id=context.id,
+            tenant_id=context.tenant_id,
+            agent=context.agent,
+            client=" ".join(context.client) if context.client else None,
+            session=context.session,
+            principal=context.principal,
+            tool=call.tool.name,
+            input=call.arguments,
+            unsafe=call.judging is not None and call.judging.unsafe,
+            approved_by=call.approved_by,
+            started_at=datetime.now(UTC),
+        )
+        self._written = self._recorder.start(row)
+        if call.tool.gated and not await self._is_written():
+            raise ToolError(
+                Code.REFUSED, f"{call.tool.name} cannot be recorded, so it does not run", "the disk may be full"
+            )
+
+    async def _is_written(self) -> bool:
+        if self._kept is None:
+            assert self._written is not None
+            try:
+                await self._written
+                self._kept = True
+            except RecordError:
+                log.warning("the record of a call of %s could not be written", self._call.tool.name)
+                self._kept = False
+        return self._kept
+
+    async def finish(self, status: Status, code: Code | None, answer: Answer, started: float) -> None:
+        """Complete the row; a call that never ran gets its row here. No answer is sent before its row is written."""
+        if self._recorder is None:
+            return
+        if self._written is None:
+            with suppress(ToolError):
+                await self.start()
+        if not await self._is_written():
+            return
+        text = answer.text
+        self._recorder.finish(
+            self._id,
+            Finished(
+                status=status,
+                code=code,
+                output=text,
+                error_message=_message(status, code, answer),
+                duration_ms=round((time.monotonic() - started) * 1000, 3),
+                tokens=answer.tokens,
+            ),
+        )
+
+
+async def _heartbeat(progress: Progress) -> None:
+    seconds = 0.0
+    while not progress.used:
+        await anyio.sleep(HEARTBEAT)
+        seconds += HEARTBEAT
+        if not progress.used:
+            await progress.send(seconds, None, f"{seconds:g} s")
+
+
+def _status(code: Code | None) -> Status:
+    if code is None:
+        return Status.SUCCESS
+    if code in DENIED:
+        return Status.DENIED
+    return Status.TIMED_OUT if code is Code.TIMEOUT else Status.ERROR
+
+
+def _message(status: Status, code: Code | None, answer: Answer) -> str | None:
+    if code is None:
+        return None
+    if answer.structured is None:
+        return str(code)
+    error = str(answer.structured["error"])
+    return "timed out after " + error.rsplit(" ", 1)[-1] if status is Status.TIMED_OUT else error
+
+
+def _refusal(failure: ToolError) -> Answer:
+    payload = failure.payload()
+    payload["error"] = payload["error"][:ERROR_MAX]
+    return Answer([TextContent(type="text", text=json.dumps(payload, ensure_ascii=False))], payload)
+
+
+def _only_tool_error(e: BaseException) -> ToolError | None:
+    """Return the ToolError that a task group of a handler wrapped."""
+    while isinstance(e, BaseExceptionGroup) and len(e.exceptions) == 1:
+        e = e.exceptions[0]
+    return e if isinstance(e, ToolError) else None

@@ -1,0 +1,307 @@
+"""Records: a row for each call, written before the handler runs and completed after."""
+
+import asyncio
+import json
+import logging
+import secrets
+import sqlite3
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from toolbox_mcp.safety.redaction import OMITTED, redact
+from toolbox_mcp.server.liveness import Server
+from toolbox_mcp.server.record_file import BUSY, CallRecord, RecordError, RecordFile, timestamp
+
+__all__ = ["CallRecord", "Finished", "RecordError", "Records", "Started", "Status", "new_call_id"]
+
+log = logging.getLogger(__name__)
+
+INPUT_MAX = 8192
+"""Bytes of a call's arguments in its record (TOOLS.md §6.3)."""
+MESSAGE_MAX = 2000
+"""Characters of an error message in a record, as in an answer."""
+_START_MAX = BUSY + 1
+"""Seconds that a call waits for its row before it counts as one that cannot be written."""
+_ROTATE_EVERY = 256
+"""Rows at most between two looks for rows that are too many or too old."""
+_COUNTERS = 10_000
+"""Pairs of session and tool whose calls are counted; the pair used longest ago goes first."""
+
+_T = TypeVar("_T")
+
+
+class Status(StrEnum):
+    """How a call stands, or ended."""
+
+    RUNNING = "running"
+    SUCCESS = "success"
+    ERROR = "error"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+    DENIED = "denied"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class Started:
+    """What is known of a call before it runs. input: its arguments as they came; their secrets are not kept."""
+
+    call_id: str
+    execution_id: str | None
+    tenant_id: str | None
+    agent: str | None
+    client: str | None
+    session: str | None
+    principal: str | None
+    tool: str
+    input: Mapping[str, Any]
+    unsafe: bool
+    approved_by: str | None
+    started_at: datetime
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What is known of a call when it is over. output: its whole text; tokens: None where it was not counted."""
+
+    status: Status
+    code: str | None
+    output: str
+    error_message: str | None
+    duration_ms: float
+    tokens: int | None = None
+
+
+def new_call_id() -> str:
+    """Make an id of 26 characters. Ids sort as the times at which they were made, and no two are equal."""
+    return _base32(time.time_ns()) + _base32(secrets.randbits(65))
+
+
+def _base32(number: int) -> str:
+    return "".join("0123456789abcdefghjkmnpqrstvwxyz"[number >> 5 * at & 31] for at in reversed(range(13)))
+
+
+class Records:
+    """The records of one server. Several servers may share a file.
+
+    All writing is done by one thread, in the order of the calls, so the event loop never waits for the disk. When the
+    file cannot be opened, each call tries again: a full disk or a lost folder may be put right while the server runs.
+    """
+
+    def __init__(self, path: Path, max_rows: int, max_days: float, result_max_length: int) -> None:
+        """Keep max_rows rows for max_days, with result_max_length characters of output each."""
+        self._path = path
+        self._max_rows = max_rows
+        self._max_days = max_days
+        self._result_max_length = result_max_length
+        self._server = Server.this()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="records")
+        self._file: RecordFile | None = None
+        self._written = 0
+        self._iterations: OrderedDict[tuple[str | None, str], int] = OrderedDict()
+        self._reader: RecordFile | None = None
+        self._reading = threading.Lock()
+
+    @classmethod
+    def open(
+        cls, path: Path, *, max_rows: int = 100_000, max_days: float = 30, result_max_length: int = 10_000
+    ) -> Self:
+        """Open or make the file at path, and mark calls that a dead server left running as interrupted.
+
+        A file that cannot be opened is only logged: calls that need no record still work.
+        """
+        records = cls(path, max_rows, max_days, result_max_length)
+        try:
+            records._writer.submit(records._opened).result()
+        except RecordError as e:
+            log.warning("%s; tools that write or execute are refused until it works", e)
+        return records
+
+    def start(self, started: Started) -> "asyncio.Future[None]":
+        """Begin to write the row of a call. Once the result is there, the row outlives a crash of the server.
+
+        It raises RecordError when the row cannot be written, or is not within 6 s.
+        """
+        return asyncio.ensure_future(self._start(started))
+
+    async def _start(self, started: Started) -> None:
+        try:
+            await asyncio.wait_for(self._in_writer(lambda: self._insert(started)), _START_MAX)
+        except TimeoutError:
+            raise RecordError("the records are busy") from None
+        except RecordError:
+            raise
+        except Exception as e:
+            raise RecordError(f"the record cannot be written ({e})") from e
+
+    def finish(self, call_id: str, finished: Finished) -> Future[None]:
+        """Complete the row of a call; close() waits for it. Never raises; what goes wrong is logged.
+
+        The result is there once that is done, for who wants to wait.
+        """
+
+        def complete() -> None:
+            try:
+                self._update(call_id, finished)
+            except Exception as e:  # noqa: BLE001 - the call is over; nothing here may change its answer
+                log.warning("the record of call %s could not be completed (%s)", call_id, e)
+
+        try:
+            return self._writer.submit(complete)
+        except RuntimeError:  # closed: the row is marked as interrupted
+            closed: Future[None] = Future()
+            closed.set_result(None)
+            return closed
+
+    def newest(
+        self,
+        n: int = 100,
+        tool: str | None = None,
+        status: str | None = None,
+        *,
+        session: str | None = None,
+        after: str | None = None,
+    ) -> list[CallRecord]:
+        """Return up to n records, newest first: those of a tool, with a status, of a session, begun after a call_id.
+
+        Blocks for milliseconds; may be called in any thread. Raises RecordError when the file cannot be read.
+        """
+        return self._read(lambda file: file.newest(n, tool, status, session, after))
+
+    def get(self, call_id: str, *, session: str | None = None) -> CallRecord | None:
+        """Return the record of a call, or None; with session also None for a call of another one. As newest."""
+        found = self._read(lambda file: file.get(call_id))
+        return found if found is None or session in (None, found.session) else None
+
+    def close(self) -> None:
+        """Wait for what is being written, mark calls without an end as interrupted, and close the file."""
+        with suppress(RuntimeError):  # closed already
+            self._writer.submit(self._end).result()
+        self._writer.shutdown()
+        with self._reading:
+            if self._reader:
+                self._reader.close()
+                self._reader = None
+
+    def _in_writer(self, work: Callable[[], None]) -> "asyncio.Future[None]":
+        """Run work in the writing thread. Who waits for it may be cancelled; the work is not."""
+        done = asyncio.wrap_future(self._writer.submit(work))
+        done.add_done_callback(lambda future: future.cancelled() or future.exception())
+        return asyncio.shield(done)
+
+    def _opened(self) -> RecordFile:
+        if self._file is None:
+            file = RecordFile.writable(self._path)
+            file.interrupt_dead(self._server)
+            file.rotate(self._max_rows, self._max_days)
+            self._file = file
+        return self._file
+
+    def _insert(self, started: Started) -> None:
+        file = self._opened()
+        counted = (started.session, started.tool)
+        iteration = self._iterations.get(counted, 0) + 1
+        row = {
+            "call_id": started.call_id,
+            "execution_id": started.execution_id,
+            "tenant_id": started.tenant_id,
+            "agent": started.agent,
+            "client": started.client,
+            "session": started.session,
+            "principal": started.principal,
+            "tool": started.tool,
+            "iteration": iteration,
+            "status": Status.RUNNING.value,
+            "input": _as_json(started.input),
+            "unsafe": started.unsafe,
+            "approved_by": started.approved_by,
+            "started_at": timestamp(started.started_at),
+        }
+        file.insert({name: _plain(value) for name, value in row.items()}, self._server)
+        self._iterations[counted] = iteration
+        self._iterations.move_to_end(counted)
+        if len(self._iterations) > _COUNTERS:
+            self._iterations.popitem(last=False)
+        self._written += 1
+        if self._written % min(_ROTATE_EVERY, 1 + self._max_rows // 16) == 0:
+            file.rotate(self._max_rows, self._max_days)
+
+    def _update(self, call_id: str, finished: Finished) -> None:
+        message = finished.error_message
+        row = {
+            "status": finished.status.value,
+            "code": None if finished.code is None else str(finished.code),
+            "output": self._cut(finished.output),
+            "output_bytes": len(finished.output.encode(errors="replace")),
+            "tokens": finished.tokens,
+            "error_message": None if message is None else redact(message[:MESSAGE_MAX]),
+            "completed_at": timestamp(datetime.now(UTC)),
+            "duration_ms": finished.duration_ms,
+        }
+        if not self._opened().update(call_id, {name: _plain(value) for name, value in row.items()}):
+            log.debug("call %s has no record to complete", call_id)
+
+    def _cut(self, output: str) -> str:
+        most = self._result_max_length
+        # A little more is looked through, so that a secret on the edge is seen whole.
+        text: str = redact(output[: most + 1000])
+        return text[:most] + "... (truncated)" if len(output) > most else text
+
+    def _end(self) -> None:
+        if self._file is not None:
+            try:
+                self._file.interrupt(self._server)
+            except sqlite3.Error as e:
+                log.warning("the records were not completed (%s)", e)
+            self._file.close()
+            self._file = None
+
+    def _read(self, question: Callable[[RecordFile], _T]) -> _T:
+        with self._reading:
+            if self._reader is None:
+                self._reader = RecordFile.readable(self._path)
+            try:
+                return question(self._reader)
+            except sqlite3.Error as e:
+                raise RecordError(f"the records cannot be read ({e})") from e
+
+
+def _plain(value: Any) -> Any:
+    """Make a text that SQLite takes: lone surrogates have no bytes."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
+
+
+def _as_json(arguments: Mapping[str, Any]) -> str:
+    """Write arguments as JSON of at most INPUT_MAX bytes, without secrets; long texts and lists are shortened."""
+    value = redact(arguments, most=INPUT_MAX)
+    text = _dumped(value)
+    for longest in (4096, 1024, 256, 64, 16):
+        if len(text.encode(errors="replace")) <= INPUT_MAX:
+            return text
+        text = _dumped(_shortened(value, longest))
+    return text if len(text.encode(errors="replace")) <= INPUT_MAX else json.dumps({OMITTED: "all arguments"})
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _shortened(value: Any, longest: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= longest else f"{value[:longest]}... ({len(value)} characters)"
+    if isinstance(value, dict):
+        kept = list(value.items())[:longest]
+        rest = {OMITTED: len(value) - longest} if len(value) > longest else {}
+        return {_shortened(name, longest): _shortened(inner, longest) for name, inner in kept} | rest
+    if isinstance(value, list):
+        return [_shortened(inner, longest) for inner in value[:longest]] + [OMITTED] * (len(value) > longest)
+    return value

@@ -1,0 +1,1 @@
+"""How clients reach the server: pipes, streamable HTTP and HTTP with server-sent events."""

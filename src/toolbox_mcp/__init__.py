@@ -1,0 +1,1 @@
+"""toolbox-mcp: developer tools for AI agents, behind guards and a sandbox."""

@@ -1,0 +1,158 @@
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp_types import CallToolResult
+
+from toolbox_mcp.safety.policy import Policy
+from toolbox_mcp.safety.roots import Roots
+from toolbox_mcp.sandbox.processes import Processes
+from toolbox_mcp.sandbox.programs import Programs, Toolchains
+from toolbox_mcp.sandbox.ripgrep import find_ripgrep
+from toolbox_mcp.sandbox.service import Sandbox, SandboxSettings
+from toolbox_mcp.sandbox.shell import ShellRunner, ShellSessions
+from toolbox_mcp.sandbox.worker import Worker
+from toolbox_mcp.server.app import build
+from toolbox_mcp.server.budget import Budget
+from toolbox_mcp.server.exposure import Gate, expose
+from toolbox_mcp.server.pipeline import Pipeline, Rules
+from toolbox_mcp.server.resources import Resources
+from toolbox_mcp.server.sessions import Owners
+from toolbox_mcp.server.tokens import tokenizer_for
+from toolbox_mcp.server.updates import Updates
+from toolbox_mcp.server.wiring import Parts, noting, providers
+from toolbox_mcp.tools.catalogue import TOOLS
+from toolbox_mcp.tools.settings import ToolSettings
+
+OPEN = Gate(enable_exec_tools=True, enable_shell=True)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return an empty folder to work on, with its links resolved."""
+    root = tmp_path / "project"
+    root.mkdir()
+    return root.resolve()
+
+
+class Box:
+    """A server in memory, as one client session sees it. Change its parts before the first call."""
+
+    def __init__(self, root: Path) -> None:
+        self.roots: list[Path] = [root]
+        self.gate = OPEN
+        self.settings = ToolSettings()
+        self.rules = Rules()
+        self.tokens = 2000
+        self.allowed_commands: tuple[str, ...] = ()
+        self.env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+        self.max_processes = 8
+        self.toolchain_env: dict[str, str] = {}
+        self.shell: dict[str, Any] = {}
+        self.jail: dict[str, Any] = {}
+        self.extra: dict[str, Any] = {}
+        self.client_options: dict[str, Any] = {}
+        self.catalogue = TOOLS
+        self.overrides: list[tuple[str, str]] = []
+        self.sandbox = SandboxSettings(state=root.parent / "state", temp=root.parent, home="/nonexistent", env=self.env)
+        self.owners = Owners()
+        self.updates = Updates()
+        self._client: Client | None = None
+        self._owner: asyncio.Task[None] | None = None
+        self._stop = asyncio.Event()
+        self._closers: list[Callable[[], Awaitable[None]]] = []
+        self._last: list[Callable[[], None]] = []
+
+    async def client(self) -> Client:
+        """Return the connected client."""
+        if self._client is None:
+            roots = Roots(self.roots, **self.jail)
+            worker = Worker()
+            sandbox = Sandbox(self.sandbox)
+            programs = Programs(str(roots.base), self.env)
+            ripgrep = find_ripgrep(roots.descriptors)
+            self.processes = processes = Processes(worker, cwd=str(roots.base), env=self.env, limit=self.max_processes)
+            self._closers += [processes.aclose]
+            confining = sandbox if self.settings.shell_sandbox else None
+            shells = ShellRunner(cwd=str(roots.base), host=self.env, env=self.env, sandbox=confining, **self.shell)
+            parts = Parts(
+                settings=self.settings,
+                programs=programs,
+                worker=worker,
+                ripgrep=ripgrep,
+                sandbox=sandbox,
+                owners=self.owners,
+                toolchains=Toolchains(str(roots.base), self.env | self.toolchain_env),
+                processes=processes,
+                shells=shells,
+                shell_sessions=ShellSessions(),
+            )
+            pipeline = Pipeline(
+                expose(self.catalogue, self.gate),
+                Policy(roots, self.allowed_commands),
+                self.settings,
+                self.rules,
+                Budget(self.tokens, tokenizer_for("gpt-4o")),
+                providers(parts),
+                unsafe_logger=lambda name, detail: self.overrides.append((name, detail)),
+                noting=noting(parts),
+                **self.extra,
+            )
+            resources = Resources(processes, self.updates)
+            self._closers += [resources.aclose, worker.aclose, sandbox.aclose]
+            self._last = [ripgrep.close]
+            # A task of its own, as a client has to be left in the task that entered it.
+            ready = asyncio.Event()
+            self._owner = asyncio.create_task(self._hold(build(pipeline, parts.owners, resources), ready))
+            await ready.wait()
+            assert self._client
+        return self._client
+
+    async def _hold(self, server: Any, ready: asyncio.Event) -> None:
+        try:
+            async with Client(server, **self.client_options) as self._client:
+                ready.set()
+                await self._stop.wait()
+        finally:
+            ready.set()
+
+    async def result(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        """Call a tool the way a client does."""
+        return await (await self.client()).call_tool(name, arguments)
+
+    async def __call__(self, name: str, **arguments: Any) -> Any:
+        """Return the text of an answer, or its error as a dict."""
+        result = await self.result(name, arguments)
+        if result.is_error:
+            payload = json.loads(result.content[0].text)  # type: ignore[union-attr]
+            assert payload == result.structured_content
+            return payload
+        return result.content[0].text  # type: ignore[union-attr]
+
+    async def code(self, name: str, **arguments: Any) -> str:
+        """Return the error code of a call that has to fail."""
+        answer = await self(name, **arguments)
+        assert isinstance(answer, dict), f"{name} answered {answer!r}"
+        return str(answer["code"])
+
+    async def aclose(self) -> None:
+        """Disconnect."""
+        if self._owner:
+            self._stop.set()
+            await self._owner
+        for close in self._closers:
+            await close()
+        for end in self._last:
+            end()
+
+
+@pytest.fixture
+async def call(project: Path) -> AsyncIterator[Box]:
+    """Return a server over the project, with every tool open."""
+    box = Box(project)
+    yield box
+    await box.aclose()

@@ -1,0 +1,332 @@
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolbox_mcp.safety import batch
+from toolbox_mcp.safety.atomic import Seen, read_whole
+from toolbox_mcp.safety.batch import Change, change_all
+from toolbox_mcp.safety.errors import ToolError
+
+
+@pytest.fixture
+def files(project):
+    for folder in ("a", "b", "c"):
+        (project / folder).mkdir()
+        for name in ("1", "2", "3"):
+            (project / folder / name).write_text(f"old {folder}{name}")
+    os.chmod(project / "a/1", 0o751)
+    return project
+
+
+@pytest.fixture
+def rewritten(files, roots):
+    """Return changes that give every file other content."""
+
+    def make():
+        out = []
+        for path in sorted(files.glob("?/?")):
+            place = roots.place(str(path)).target()
+            out.append(Change(place, b"new " + path.name.encode(), read_whole(place, 100)[1]))
+        return out
+
+    return make
+
+
+def state(folder: Path) -> dict[str, tuple[int, int, bytes | None]]:
+    return {
+        str(path.relative_to(folder)): (
+            path.lstat().st_ino,
+            path.lstat().st_mode,
+            path.read_bytes() if path.is_file() and not path.is_symlink() else None,
+        )
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def test_gives_every_file_its_content_and_keeps_its_mode(files, rewritten):
+    done = change_all(rewritten())
+    assert {path.read_text() for path in files.glob("?/?")} == {"new 1", "new 2", "new 3"}
+    assert stat.S_IMODE((files / "a/1").stat().st_mode) == 0o751
+    assert sorted(files.rglob("*")) == sorted([*files.glob("?"), *files.glob("?/?")])
+    assert len({path.stat().st_mode for path in files.glob("?/?")}) == 2
+    for changed in done:
+        assert changed.after == Seen.of(changed.change.place.path.stat())
+
+
+def test_creates_removes_and_links(files, roots):
+    gone = roots.place("a/1").target()
+    _, seen = read_whole(gone, 100)
+    done = change_all(
+        [
+            Change(gone, None, seen),
+            Change(roots.place("n/e/w").target(), b"new", None, mode=0o640),
+            Change(roots.place("a/link").target(), b"2", None, link=True),
+        ]
+    )
+    assert not (files / "a/1").exists()
+    assert (files / "n/e/w").read_text() == "new"
+    assert stat.S_IMODE((files / "n/e/w").stat().st_mode) == 0o640
+    assert os.readlink(files / "a/link") == "2"
+    assert [[folder.shown for folder in changed.folders] for changed in done] == [[], [], ["n", "n/e"]]
+
+
+def test_nothing_to_change_is_nothing(roots):
+    assert change_all([]) == ()
+
+
+@pytest.mark.parametrize("swaps", [True, False])
+@pytest.mark.parametrize("step", ["_stage", "_swap", "fill"])
+@pytest.mark.parametrize("which", range(9))
+def test_a_failure_at_any_file_puts_the_very_files_back(files, rewritten, monkeypatch, step, which, swaps):
+    if not swaps:
+        monkeypatch.setattr(batch, "exchange", lambda *_: False)
+    before = state(files)
+    real = getattr(batch, step)
+    left = [which]
+
+    def fails(*arguments):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(28, "No space left on device")
+        return real(*arguments)
+
+    monkeypatch.setattr(batch, step, fails)
+    with pytest.raises(ToolError) as refused:
+        change_all(rewritten())
+    assert refused.value.code == "refused"
+    monkeypatch.undo()
+    assert state(files) == before
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_a_failure_takes_back_created_removed_and_linked_entries(files, roots, monkeypatch, which, outcome):
+    gone = roots.place("a/1").target()
+    _, seen = read_whole(gone, 100)
+    changes = [
+        Change(gone, None, seen),
+        Change(roots.place("b/link").target(), b"2", None, link=True),
+        Change(roots.place("n/e/w").target(), b"new", None),
+        Change(roots.place("z").target(), b"new", None),
+    ]
+    before = state(files)
+    real = batch._swap
+    left = [which + 1]
+
+    def fails(item, dir_fd):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(28, "No space left on device")
+        real(item, dir_fd)
+
+    monkeypatch.setattr(batch, "_swap", fails)
+    assert outcome(lambda: change_all(changes)) == "refused"
+    assert state(files) == before
+
+
+@pytest.mark.parametrize("swaps", [True, False])
+@pytest.mark.parametrize("linked", [True, False])
+def test_without_an_exchange_the_old_file_is_kept_by_a_link_or_a_copy(files, rewritten, monkeypatch, swaps, linked):
+    monkeypatch.setattr(batch, "exchange", lambda *_: False)
+    if not linked:
+
+        def no_links(*_, **__):
+            raise OSError(1, "Operation not permitted")
+
+        monkeypatch.setattr(batch.os, "link", no_links)
+    real = batch._swap
+    left = [9 if swaps else 5]
+
+    def fails(item, dir_fd):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(28, "No space left on device")
+        real(item, dir_fd)
+
+    monkeypatch.setattr(batch, "_swap", fails)
+    before = {path: what[1:] for path, what in state(files).items()}
+    if swaps:
+        change_all(rewritten())
+        assert {path.read_text() for path in files.glob("?/?")} == {"new 1", "new 2", "new 3"}
+    else:
+        with pytest.raises(ToolError):
+            change_all(rewritten())
+        assert {path: what[1:] for path, what in state(files).items()} == before
+    assert len(list(files.rglob("*"))) == 12
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda file: file.write_text("someone else's"),
+        lambda file: file.unlink(),
+        lambda file: (file.unlink(), file.mkdir()),
+        lambda file: (file.unlink(), file.symlink_to("../a/1")),
+        lambda file: (file.unlink(), os.mkfifo(file)),
+        lambda file: os.utime(file, ns=(1, 1)),
+    ],
+)
+@pytest.mark.parametrize("when", ["before", "staged", "swapping"])
+def test_one_file_that_changed_meanwhile_stops_all(files, rewritten, monkeypatch, change, when):
+    changes = rewritten()
+    seen = {}
+
+    def meddle():
+        change(files / "c/2")
+        seen.update(state(files))
+
+    if when == "before":
+        meddle()
+    elif when == "staged":
+        real_swaps = batch._Batch._swap
+
+        def swap_all(self):
+            meddle()
+            real_swaps(self)
+
+        monkeypatch.setattr(batch._Batch, "_swap", swap_all)
+    else:
+        # In the instant between the last look and the exchange.
+        real_there = batch._there
+        looks = []
+
+        def there(item, dir_fd):
+            status = real_there(item, dir_fd)
+            looks.append(item.change.place.shown)
+            if looks.count("c/2") == 2 and item.change.place.shown == "c/2":
+                meddle()
+            return status
+
+        monkeypatch.setattr(batch, "_there", there)
+    with pytest.raises(ToolError) as refused:
+        change_all(changes)
+    assert refused.value.code in ("file_changed", "is_a_directory", "not_a_file")
+    kept = {path: what for path, what in seen.items() if ".toolbox" not in path}
+    after = state(files)
+    assert after.keys() == kept.keys()
+    assert after.get("c/2") == kept.get("c/2")
+    assert all(after[f"{a}/{b}"][2] == f"old {a}{b}".encode() for a in "ab" for b in "123")
+
+
+def test_a_name_that_is_taken_meanwhile_is_not_replaced(files, roots, monkeypatch, outcome):
+    change = Change(roots.place("new").target(), b"new", None)
+    real = batch._Batch._swap
+
+    def swap_all(self):
+        (files / "new").write_text("someone else's")
+        real(self)
+
+    monkeypatch.setattr(batch._Batch, "_swap", swap_all)
+    assert outcome(lambda: change_all([change])) == "file_changed"
+    assert (files / "new").read_text() == "someone else's"
+    assert len(list(files.rglob("*"))) == 13
+
+
+def test_a_folder_that_may_not_be_written_stops_all(files, rewritten, as_nobody):
+    for path in (files, *files.rglob("*")):
+        os.chown(path, 65534, 65534)
+    for folder in files.parents:
+        folder.chmod(folder.stat().st_mode | 0o055)
+    (files / "b").chmod(0o555)
+    before = state(files)
+    assert as_nobody(lambda: change_all(rewritten())) == "path_denied"
+    assert state(files) == before
+
+
+def test_giving_up_leaves_nothing(files, rewritten):
+    before = state(files)
+    asked = []
+
+    def give_up():
+        asked.append(1)
+        if len(asked) > 10:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        change_all(rewritten(), give_up)
+    assert state(files) == before
+
+
+@pytest.mark.parametrize("path", [".git/config", ".mcp.json", ".vscode/tasks.json"])
+def test_one_protected_place_stops_all(files, jail, outcome, path):
+    (files / path).parent.mkdir(exist_ok=True)
+    (files / path).write_text("old")
+    roots = jail(protected=[".mcp.json", ".vscode/tasks.json"])
+    places = [roots.place(name).target() for name in ("a/1", path)]
+    changes = [Change(place, b"new", read_whole(place, 100)[1]) for place in places]
+    assert outcome(lambda: change_all(changes)) == "protected_path"
+    assert (files / "a/1").read_text() == "old a1"
+    assert (files / path).read_text() == "old"
+
+
+def test_a_folder_swapped_for_a_link_leads_nowhere(files, rewritten, monkeypatch):
+    outside = files.parent / "outside"
+    outside.mkdir()
+    for name in "123":
+        (outside / name).write_text("outside")
+    real = batch._Batch._swap
+
+    def swap_all(self):
+        (files / "b").rename(files / "moved")
+        (files / "b").symlink_to(outside)
+        real(self)
+
+    monkeypatch.setattr(batch._Batch, "_swap", swap_all)
+    with pytest.raises(ToolError):
+        change_all(rewritten())
+    assert {path.read_text() for path in outside.iterdir()} == {"outside"}
+    assert (files / "a/1").read_text() == "old a1"
+    assert (files / "moved/1").read_text() == "old b1"
+
+
+KILLED = """
+import os, sys
+from toolbox_mcp.safety import batch
+from toolbox_mcp.safety.atomic import read_whole
+from toolbox_mcp.safety.batch import Change, change_all
+from toolbox_mcp.safety.roots import Roots
+
+roots = Roots([sys.argv[1]])
+steps = int(sys.argv[2])
+real = {name: getattr(batch, name) for name in ("_stage", "_swap", "_unlink")}
+
+def counted(name):
+    def act(*arguments):
+        global steps
+        steps -= 1
+        if steps < 0:
+            os.kill(os.getpid(), 9)
+        real[name](*arguments)
+    return act
+
+for name in real:
+    setattr(batch, name, counted(name))
+changes = []
+for number in range(20):
+    place = roots.place(f"{number}").target()
+    changes.append(Change(place, b"new" * 1000, read_whole(place, 10_000)[1]))
+change_all(changes)
+print("done")
+"""
+
+
+@pytest.mark.parametrize("steps", [0, 1, 10, 20, 21, 25, 30, 39, 40, 41, 50, 60])
+def test_killed_in_the_middle_each_file_is_old_or_new(project, steps):
+    for number in range(20):
+        (project / f"{number}").write_bytes(b"old" * 1000)
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, project, str(steps)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == (0 if steps == 60 else -signal.SIGKILL), ended.stderr
+    found = [(project / f"{number}").read_bytes() for number in range(20)]
+    assert set(found) <= {b"old" * 1000, b"new" * 1000}
+    if steps < 20:
+        assert set(found) == {b"old" * 1000}
+    elif steps >= 40:
+        assert set(found) == {b"new" * 1000}
+    else:
+        assert found.count(b"new" * 1000) == steps - 20

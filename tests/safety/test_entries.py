@@ -1,0 +1,298 @@
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from toolbox_mcp.safety import entries
+from toolbox_mcp.safety.entries import make_folders, move, remove
+
+
+@pytest.fixture
+def tree(project: Path) -> Path:
+    outside = project.parent / "outside"
+    (outside / "deep").mkdir(parents=True)
+    (outside / "deep" / "kept").write_text("kept")
+    (project / "folder" / "sub").mkdir(parents=True)
+    (project / "folder" / "sub" / "file").write_text("f")
+    (project / "empty").mkdir()
+    (project / "file").write_text("file")
+    (project / "other").write_text("other")
+    (project / "repo" / ".git").mkdir(parents=True)
+    (project / "repo" / ".git" / "config").touch()
+    (project / "settings" / "in").mkdir(parents=True)
+    (project / "settings" / "in" / ".mcp.json").touch()
+    (project / "out").symlink_to(outside)
+    (project / "folder" / "out").symlink_to(outside)
+    (project / "folder" / "out_file").symlink_to(outside / "deep" / "kept")
+    (project / "dangling").symlink_to("nothing")
+    os.mkfifo(project / "fifo")
+    return project
+
+
+def everything(folder: Path) -> list[tuple[str, int, bytes]]:
+    """List what is below, without following links."""
+    found = []
+    for at, folders, files in os.walk(folder):
+        for name in folders + files:
+            path = Path(at, name)
+            status = path.lstat()
+            data = path.read_bytes() if stat.S_ISREG(status.st_mode) else b""
+            found.append((str(path), stat.S_IFMT(status.st_mode), data))
+    return sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "overwrite", "code"),
+    [
+        ("missing", "new", False, "not_found"),
+        ("out/deep", "new", False, "path_denied"),
+        (".", "new", False, "refused"),
+        ("file", "file", False, "no_change"),
+        ("file", "folder/../file", False, "no_change"),
+        ("file", "other", False, "exists"),
+        ("file", "folder", False, "is_a_directory"),
+        ("file", "folder", True, "is_a_directory"),
+        ("file", ".", True, "is_a_directory"),
+        ("folder", "empty", True, "is_a_directory"),
+        ("folder", "file", True, "exists"),
+        ("folder", "folder/sub/x", False, "refused"),
+        ("folder", "folder/new/x", False, "refused"),
+        ("file", "out/deep/new", False, "path_denied"),
+        ("file", "../new", False, "path_denied"),
+        ("file", "other/new", False, "not_a_directory"),
+        ("file", "1/2/3/4/5/6/7/8/9/f", False, "refused"),
+        ("file", ".git", False, "protected_path"),
+        ("file", "new/.git/hooks/x", False, "protected_path"),
+        ("folder", ".claude", False, "protected_path"),
+        ("repo/.git", "new", False, "protected_path"),
+        ("repo", "new", False, "protected_path"),
+        ("settings", "new", False, "protected_path"),
+    ],
+)
+def test_a_refused_move_changes_nothing(tree, jail, outcome, source, destination, overwrite, code):
+    roots = jail(protected=[".mcp.json", ".claude/settings*.json"])
+    before = everything(tree.parent)
+    act = lambda: move(roots.place(source), roots.place(destination), overwrite=overwrite)
+    assert outcome(act) == code
+    assert everything(tree.parent) == before
+
+
+@pytest.mark.parametrize("source", ["file", "folder", "out", "dangling", "fifo", "empty"])
+def test_moves_the_entry_itself(tree, roots, source):
+    before = [row[1:] for row in everything(tree / source)]
+    kind = stat.S_IFMT((tree / source).lstat().st_mode)
+    moved = move(roots.place(source), roots.place("new/folder/name"))
+    assert not os.path.lexists(tree / source)
+    assert stat.S_IFMT((tree / "new/folder/name").lstat().st_mode) == kind
+    assert [row[1:] for row in everything(tree / "new/folder/name")] == before
+    assert [folder.shown for folder in moved.folders] == ["new", "new/folder"]
+    assert (tree.parent / "outside/deep/kept").read_text() == "kept"
+
+
+@pytest.mark.parametrize("destination", ["other", "dangling", "folder/out_file"])
+def test_overwrites_a_file_or_link_when_asked(tree, roots, destination):
+    assert move(roots.place("file"), roots.place(destination), overwrite=True).replaced
+    assert (tree / destination).read_text() == "file"
+    assert not (tree / destination).is_symlink()
+    assert not (tree / "file").exists()
+    assert (tree.parent / "outside/deep/kept").read_text() == "kept"
+
+
+def test_moves_one_name_of_a_file_onto_another(tree, roots, outcome):
+    os.link(tree / "file", tree / "hard")
+    assert outcome(lambda: move(roots.place("file"), roots.place("hard"))) == "exists"
+    move(roots.place("file"), roots.place("hard"), overwrite=True)
+    assert not (tree / "file").exists()
+    assert (tree / "hard").read_text() == "file"
+
+
+def test_moves_between_roots(tree, jail):
+    other = tree.parent / "other_root"
+    other.mkdir()
+    roots = jail(tree, other)
+    move(roots.place("folder"), roots.place(str(other / "moved")))
+    assert (other / "moved/sub/file").read_text() == "f"
+
+
+def test_a_move_loses_against_an_entry_that_appears(tree, roots, monkeypatch, outcome):
+    make = entries.make_folders
+
+    def meanwhile(*arguments, **options):
+        (tree / "new").write_text("theirs")
+        return make(*arguments, **options)
+
+    monkeypatch.setattr(entries, "make_folders", meanwhile)
+    assert outcome(lambda: move(roots.place("file"), roots.place("new"))) == "exists"
+    assert (tree / "new").read_text() == "theirs"
+    assert (tree / "file").read_text() == "file"
+
+
+@pytest.mark.parametrize("number", [{}, {"x86_64": 1 << 20, "aarch64": 1 << 20}])
+@pytest.mark.parametrize("source", ["file", "folder", "dangling"])
+def test_renames_without_replacing_where_the_system_call_is_missing(tree, monkeypatch, source, number):
+    monkeypatch.setattr(entries, "_RENAMEAT2", number)
+    fd = os.open(tree, os.O_RDONLY)
+    try:
+        with pytest.raises(FileExistsError):
+            entries.rename_no_replace(fd, source, fd, "other")
+        entries.rename_no_replace(fd, source, fd, "new")
+    finally:
+        os.close(fd)
+    assert os.path.lexists(tree / "new")
+    assert not os.path.lexists(tree / source)
+    assert (tree / "other").read_text() == "other"
+
+
+ACROSS = """
+import os, sys
+from toolbox_mcp.safety.entries import move, remove
+from toolbox_mcp.safety.errors import ToolError
+from toolbox_mcp.safety.roots import Engine, Roots
+os.chdir(sys.argv[1])
+roots = Roots(["."], engine=Engine(sys.argv[2]))
+def attempt(act, *arguments, **options):
+    try:
+        act(*arguments, **options)
+        print("done")
+    except ToolError as e:
+        print(e.code)
+attempt(move, roots.place("folder"), roots.place("mounted/new"))
+print(open("mounted/new/sub/file").read(), os.readlink("mounted/new/out_file"), os.path.exists("folder"))
+os.chmod("file", 0o640)
+attempt(move, roots.place("file"), roots.place("mounted/file"))
+print(oct(os.stat("mounted/file").st_mode), os.path.exists("file"))
+attempt(move, roots.place("mounted/file"), roots.place("other"))
+attempt(move, roots.place("mounted/file"), roots.place("other"), overwrite=True)
+print(open("other").read())
+attempt(move, roots.place("fifo"), roots.place("mounted/fifo"))
+with open("big", "wb") as file:
+    file.write(b"x" * 1_000_000)
+attempt(move, roots.place("big"), roots.place("mounted/big"))
+print(os.path.getsize("big"), sorted(os.listdir("mounted")))
+attempt(remove, roots.place("mounted"), recursive=True)
+os.mkdir("around")
+attempt(remove, roots.place("holder"), recursive=True)
+print(sorted(os.listdir("holder/mount")))
+"""
+
+
+def test_moves_to_another_file_system_by_copying(tree, engine, with_mounts):
+    (tree / "mounted").mkdir()
+    (tree / "holder" / "mount").mkdir(parents=True)
+    mounts = f"mount -t tmpfs -o size=256k tmpfs {tree}/mounted && mount -t tmpfs tmpfs {tree}/holder/mount"
+    mounts += f" && touch {tree}/holder/mount/kept"
+    told = with_mounts(mounts, ACROSS, tree, engine.value).splitlines()
+    assert told == [
+        "done",
+        f"f {tree.parent}/outside/deep/kept False",
+        "done",
+        "0o100640 False",
+        "exists",
+        "done",
+        "file",
+        "refused",
+        "refused",
+        "1000000 ['new']",
+        "path_denied",
+        "refused",
+        "['kept']",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "recursive", "code"),
+    [
+        (".", True, "refused"),
+        ("missing", True, "not_found"),
+        ("folder", False, "not_empty"),
+        ("out/deep", True, "path_denied"),
+        ("../outside", True, "path_denied"),
+        ("repo", True, "protected_path"),
+        ("repo/.git", True, "protected_path"),
+        ("settings", True, "protected_path"),
+    ],
+)
+def test_a_refused_removal_changes_nothing(tree, jail, outcome, path, recursive, code):
+    roots = jail(protected=[".mcp.json"])
+    before = everything(tree.parent)
+    assert outcome(lambda: remove(roots.place(path), recursive=recursive)) == code
+    assert everything(tree.parent) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "recursive", "what"),
+    [
+        ("file", False, "file"),
+        ("empty", False, "directory"),
+        ("folder", True, "directory"),
+        ("out", True, "link"),
+        ("dangling", False, "link"),
+        ("fifo", False, "file"),
+    ],
+)
+def test_removes_the_entry_and_never_what_a_link_leads_to(tree, roots, path, recursive, what):
+    assert remove(roots.place(path), recursive=recursive) == what
+    assert not os.path.lexists(tree / path)
+    assert (tree.parent / "outside/deep/kept").read_text() == "kept"
+
+
+def test_removes_a_tree_deeper_than_a_path_can_say(bottomless, roots):
+    before = len(os.listdir("/dev/fd"))
+    assert remove(roots.place("deep"), recursive=True) == "directory"
+    assert os.listdir(bottomless) == []
+    assert len(os.listdir("/dev/fd")) == before
+
+
+def test_a_folder_carried_away_during_removal_takes_nothing_else_along(tree, roots, monkeypatch, outcome):
+    unlink = os.unlink
+    outside = tree.parent / "outside"
+
+    def meanwhile(name, **options):
+        if name == "file":
+            (tree / "folder" / "sub").rename(outside / "sub")
+        unlink(name, **options)
+
+    monkeypatch.setattr(entries.os, "unlink", meanwhile)
+    assert outcome(lambda: remove(roots.place("folder"), recursive=True)) == "path_denied"
+    assert (outside / "deep" / "kept").read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    ("path", "made"),
+    [
+        ("folder", []),
+        (".", []),
+        ("new", ["new"]),
+        ("folder/a/b", ["folder/a", "folder/a/b"]),
+        ("1/2/3/4/5/6/7/8", ["1", "1/2", "1/2/3"]),
+        ("1/2/3/4/5/6/7/8/9", "refused"),
+        ("file", "exists"),
+        ("fifo", "exists"),
+        ("file/x", "not_a_directory"),
+        ("out/new", "path_denied"),
+        (".git", "protected_path"),
+        ("a/.git/hooks", "protected_path"),
+        ("repo/.git", []),
+        ("dangling/x", ["nothing", "nothing/x"]),
+    ],
+)
+def test_makes_folders_and_those_above(tree, roots, outcome, path, made):
+    answer = outcome(lambda: [folder.shown for folder in make_folders(roots.place(path))][:3])
+    assert answer == made
+    for folder in made if isinstance(made, list) else []:
+        assert (tree / folder).is_dir()
+    assert os.listdir(tree.parent / "outside") == ["deep"]
+
+
+def test_takes_back_folders_when_one_cannot_be_made(project, roots, monkeypatch, outcome):
+    mkdir = os.mkdir
+
+    def failing(name, **options):
+        if name == "c":
+            raise OSError(28, "No space left on device")
+        mkdir(name, **options)
+
+    monkeypatch.setattr(entries.os, "mkdir", failing)
+    assert outcome(lambda: make_folders(roots.place("a/b/c"))) == "refused"
+    assert os.listdir(project) == []

@@ -1,0 +1,149 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from toolbox_mcp.safety.protected import Protected, is_git
+
+GLOBS = (".mcp.json", ".claude/settings*.json", ".cursor/**", ".vscode/tasks.json", "/only/here", "deep/**/secret*")
+
+
+GIT = [
+    ".git",
+    ".GIT",
+    ".gIt",
+    ".git.",
+    ".git ",
+    ".git. . ",
+    ".git::$INDEX_ALLOCATION",
+    ".git:stream",
+    "git~1",
+    "GIT~1",
+    "git~2",
+    ".g\u200cit",
+    "\ufeff.git",
+    ".gi\u202et",
+    ".git\u206f",
+]
+
+
+@pytest.mark.parametrize("name", GIT)
+def test_every_spelling_of_git_is_git(name):
+    assert is_git(name)
+
+
+@pytest.mark.parametrize(
+    "name", [".gitignore", ".github", "git", ".git2", "a.git", ".gitmodules", "git~", ".gi", "..git"]
+)
+def test_other_names_are_not_git(name):
+    assert not is_git(name)
+
+
+@pytest.mark.parametrize(
+    ("path", "protected"),
+    [
+        (".mcp.json", True),
+        (".MCP.JSON", True),
+        (".mcp.json. ", True),
+        ("sub/.mcp.json", True),
+        ("x.mcp.json", False),
+        (".claude/settings.json", True),
+        (".claude/settings.local.json", True),
+        ("sub/.claude/Settings.json", True),
+        (".claude/notes.md", False),
+        (".claude", False),
+        (".cursor", True),
+        (".cursor/rules/a", True),
+        (".vscode/tasks.json", True),
+        (".vscode/settings.json", False),
+        ("only/here", True),
+        ("only/here/below", True),
+        ("sub/only/here", False),
+        ("deep/secret.txt", True),
+        ("deep/a/b/secret", True),
+        ("deep/a/b/other", False),
+        ("a/.git/config", True),
+        ("a/.git", True),
+        ("a/b", False),
+    ],
+)
+def test_globs_match_in_any_case_and_at_any_depth(path, protected):
+    refused = Protected(GLOBS, [], []).name_refusal(Path("/srv"), path.split("/"))
+    assert (refused is not None) == protected
+
+
+@pytest.mark.parametrize(("path", "protected"), [(".claude", True), ("a/.claude", True), ("only", True), ("a", False)])
+def test_no_folder_with_content_comes_where_a_glob_has_its_matches(path, protected):
+    refused = Protected(GLOBS, [], []).name_refusal(Path("/srv"), path.split("/"), folder=True)
+    assert (refused is not None) == protected
+
+
+def test_a_root_inside_git_is_not_written():
+    assert Protected((), [], []).name_refusal(Path("/srv/x/.git"), ["config"])
+
+
+def test_hostile_globs_end(project):
+    glob = "/".join(["**", "a*a*a*b"] * 50)
+    assert Protected([glob], [], []).name_refusal(Path("/"), ["aaaa" * 10] * 200) is None
+
+
+PROTECTED = [
+    ".git/config",
+    ".GIT/config",
+    "sub/../.git/config",
+    "to_git/config",
+    "to_git_absolute/hooks/new",
+    "to_config",
+    "sub/.git",
+    ".mcp.json",
+    "sub/new/.mcp.json",
+    "to_mcp",
+    "own",
+    "own/state.db",
+    "own_link/new",
+    "hard",
+]
+
+
+@pytest.mark.parametrize("path", PROTECTED)
+def test_what_is_protected_is_so_under_every_name(project, jail, outcome, path):
+    own = project / "own"
+    own.mkdir()
+    (own / "state.db").write_text("state")
+    (project / ".git").mkdir()
+    (project / "sub").mkdir()
+    (project / ".git" / "config").write_text("config")
+    (project / "to_git").symlink_to(".git")
+    (project / "to_git_absolute").symlink_to(project / ".git")
+    (project / "to_config").symlink_to("sub/../.git/config")
+    (project / "to_mcp").symlink_to("./.mcp.json")
+    (project / "own_link").symlink_to("own")
+    os.link(own / "state.db", project / "hard")
+    roots = jail(protected=GLOBS, own_files=[own, own / "state.db"])
+    assert outcome(roots.place(path).check_writable) == "protected_path"
+    assert outcome(roots.place("sub/free").check_writable) is None
+
+
+def test_a_mount_of_git_is_git(project, engine, with_mounts):
+    (project / ".git").mkdir()
+    (project / "mounted").mkdir()
+    script = """
+import sys
+from toolbox_mcp.safety.errors import ToolError
+from toolbox_mcp.safety.roots import Engine, Roots
+roots = Roots([sys.argv[1]], engine=Engine(sys.argv[2]))
+try:
+    roots.place("mounted/config").check_writable()
+except ToolError as e:
+    print(e.code)
+"""
+    assert (
+        with_mounts(f"mount --bind {project}/.git {project}/mounted", script, project, engine.value) == "protected_path"
+    )
+
+
+def test_own_files_are_protected_outside_the_roots_too(project, jail, outcome):
+    own = project.parent / "settings.yaml"
+    roots = jail(own_files=[own])
+    assert outcome(roots.place(str(own), unconfined=True).check_writable) == "protected_path"
+    assert outcome(roots.place(str(own) + "x", unconfined=True).check_writable) is None

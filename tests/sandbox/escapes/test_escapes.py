@@ -1,0 +1,166 @@
+"""Every attempt on every back end on Linux, as an ordinary user and as the root of a user namespace.
+
+All of it runs in the worlds that world.py makes, one an identity; the tests here read their reports.
+"""
+
+import importlib.util
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the back ends on this host are Linux")
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent.parent.parent / "docs" / "security-sandbox.md"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(f"escapes_{name}", HERE / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+bombs, world = load("bombs"), load("world")
+
+CONTROL = "none"
+BACK_ENDS = (
+    *("native", "native-exec", "native-warm"),
+    *("landlock", "landlock-exec", "landlock-warm"),
+    *("bubblewrap", "bubblewrap-warm"),
+)
+ONCE = re.findall(r"^@attempt\ndef (\w+)", (HERE / "attempts.py").read_text(), re.MULTILINE)
+SEEN_OUTSIDE = ["outside_files", "outside_processes", "outside_sockets"]
+BOMBS = [*(f"takes_{name}" for name in bombs.GREEDY), *(f"stays_{name}" for name in bombs.LASTING)]
+
+NOT_COUNTED = {"takes_memory_of_sockets", "takes_memory_of_mappings_cut_down"}
+"""Memory of the kernel's own, which only a cgroup counts."""
+
+RESIDUE = {
+    "native": NOT_COUNTED,
+    "bubblewrap": NOT_COUNTED,
+    "landlock": {
+        *NOT_COUNTED, "takes_disk_in_flight", "stat_outside", "readlink_outside", "change_directory", "open_path_alone",
+        "ask_the_file_system", "see_process_ids", "read_host_name",
+    },
+}  # fmt: skip
+"""What succeeds. The page names each, and whoever contains less than the rest is degraded."""
+
+NEEDS_ROOT = "needs the system's root, who takes no part here"
+NOT_IN_KERNEL = "kernels may have no such thing"
+WITHOUT_CONTROL = {
+    **dict.fromkeys(
+        [
+            "read_kernel_log",
+            "read_kernel_memory",
+            "make_device",
+            "make_device_outside",
+            "write_proc_sys",
+            "write_sysrq",
+            "write_cgroups",
+            "madvise_process",
+            "kernel_module",
+            "kexec",
+            "swap",
+            "accounting",
+            "io_ports",
+            "real_root",
+            "real_time",
+            "raise_priority",
+        ],
+        NEEDS_ROOT,
+    ),
+    **dict.fromkeys(
+        [
+            "share_core_cookie",
+            "sctp",
+            "mptcp",
+            "udp_lite",
+            "vsock",
+            "crypto_socket",
+            "bluetooth",
+            "x32",
+            "int80",
+            "secret_memory",
+            "perf_events",
+            "terminal_injection",
+            "userfaultfd",
+            "io_uring",
+        ],
+        NOT_IN_KERNEL,
+    ),
+    "write_etc": "the world's system folders are read-only",
+    "write_usr": "the world's system folders are read-only",
+    "ping": "needs net.ipv4.ping_group_range",
+    "lock_memory": "needs a limit above the sandbox's",
+    "set_user_id_program": "no_new_privs is set in the world already",
+    "privileges_can_grow": "no_new_privs is set in the world already",
+}
+"""Attempts that may not succeed in the world either, so that it says little that they are contained."""
+
+
+def kind(back_end):
+    return back_end.partition("-")[0]
+
+
+def attempts_on(back_end):
+    return [*ONCE, *SEEN_OUTSIDE, *(BOMBS if back_end == kind(back_end) else [])]
+
+
+@pytest.fixture(scope="module")
+def reports():
+    with ThreadPoolExecutor() as pool:
+        running = {name: pool.submit(world.run, name, CONTROL, *BACK_ENDS) for name in world.IDENTITIES}
+    try:
+        return {name: future.result() for name, future in running.items()}
+    except world.NoWorld as reason:
+        if "not installed" in str(reason):
+            pytest.skip(str(reason))
+        raise
+
+
+@pytest.mark.parametrize("identity", world.IDENTITIES)
+def test_nothing_is_tried_in_a_world_with_a_way_out(reports, identity):
+    assert reports[identity]["problems"] == []
+
+
+@pytest.mark.parametrize("identity", world.IDENTITIES)
+@pytest.mark.parametrize("back_end", BACK_ENDS)
+def test_each_back_end_takes_part(reports, identity, back_end):
+    found = reports[identity]["rounds"][back_end]
+    assert "refused" not in found, found.get("refused")
+    assert set(found["attempts"]) == set(attempts_on(back_end))
+
+
+@pytest.mark.parametrize("name", attempts_on(CONTROL))
+def test_each_attempt_succeeds_without_a_sandbox(reports, name):
+    controls = [report["rounds"][CONTROL]["attempts"][name] for report in reports.values()]
+    assert any(succeeded for succeeded, *_ in controls) or name in WITHOUT_CONTROL, controls
+
+
+@pytest.mark.parametrize("identity", world.IDENTITIES)
+@pytest.mark.parametrize(
+    ("back_end", "name"), [(back_end, name) for back_end in BACK_ENDS for name in attempts_on(back_end)]
+)
+def test_each_attempt_is_contained(reports, identity, back_end, name):
+    succeeded, note, *_ = reports[identity]["rounds"][back_end]["attempts"][name]
+    assert succeeded == (name in RESIDUE[kind(back_end)]), note
+
+
+@pytest.mark.parametrize("identity", world.IDENTITIES)
+@pytest.mark.parametrize("back_end", BACK_ENDS)
+def test_a_back_end_that_contains_less_says_so(reports, identity, back_end):
+    degraded = reports[identity]["rounds"][back_end]["degraded"]
+    assert bool(degraded) == bool(RESIDUE[kind(back_end)] - NOT_COUNTED)
+
+
+def test_the_page_names_what_is_not_contained():
+    text = PAGE.read_text()
+    for name in set().union(*RESIDUE.values()):
+        assert f"`{name}`" in text, name
+    residue = text.partition("## What is left")[2].partition("\n## ")[0]
+    known = {*ONCE, *SEEN_OUTSIDE, *BOMBS}
+    assert set(re.findall(r"`(\w+)`", residue)) & known == set().union(*RESIDUE.values())

@@ -1,0 +1,320 @@
+"""Containers, really run by podman in an image that was made on this machine; docker is a stand-in."""
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.sandbox import attack
+from toolbox_mcp.sandbox.container import Container
+from toolbox_mcp.sandbox.service import Sandbox, SandboxSettings
+from toolbox_mcp.sandbox.spec import MIB, FsPolicy, Job, Limits
+
+MAKE_IMAGE = Path(__file__).with_name("make_image.sh")
+PATH = os.environ.get("PATH", os.defpath)
+ENV = {"PATH": PATH, "HOME": os.environ.get("HOME", "/nonexistent")}
+# crun does not work in a virtual machine of this kind; podman's own limits are above what its root may set.
+OPTIONS = ("--runtime", "runc")
+RUN_OPTIONS = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000")
+
+
+@pytest.fixture(scope="session")
+def image():
+    """Return the name of an image with Python, made from Debian's packages if it is not there."""
+    missing = [
+        name for name in ("podman", "runc", "debootstrap") if shutil.which(name, path=f"{PATH}:/usr/sbin") is None
+    ]
+    if missing or os.geteuid():
+        pytest.skip(f"the container image needs root and {missing}")
+    made = subprocess.run([MAKE_IMAGE], capture_output=True, text=True, timeout=300, check=False)
+    assert made.returncode == 0, made.stderr[-2000:]
+    return made.stdout.strip()
+
+
+@pytest.fixture
+def podman():
+    return Container("podman", env=ENV, options=OPTIONS, run_options=RUN_OPTIONS)
+
+
+@pytest.fixture
+def job(image):
+    """Return a maker of jobs that run Python code in the image."""
+
+    def make(code, **limits):
+        return Job(("python3", "-u", "-"), code.encode(), image=image, limits=Limits(**{"wall": 20, **limits}))
+
+    return make
+
+
+@pytest.fixture
+def sandbox_settings(image, tmp_path):
+    return SandboxSettings(
+        tmp_path, tmp_path, "/nonexistent", ENV, "podman", images={"python": image},
+        engine_options=OPTIONS, run_options=RUN_OPTIONS,
+    )  # fmt: skip
+
+
+def containers():
+    listed = subprocess.run(
+        ["podman", "ps", "--all", "--format", "{{.Names}}"], capture_output=True, text=True, check=True
+    )
+    return [name for name in listed.stdout.split() if name.startswith("toolbox-")]
+
+
+@pytest.fixture(autouse=True)
+def none_left(request):
+    """See that no container outlives a test."""
+    yield
+    if "image" in request.fixturenames:
+        assert containers() == []
+
+
+# How programs end
+
+
+@pytest.mark.parametrize(
+    ("code", "limits", "end"),
+    [
+        ("print('hi')", {}, (0, None, None, "hi\n", "")),
+        ("import sys; sys.stderr.write('bad'); sys.exit(3)", {}, (3, None, None, "", "bad")),
+        ("import sys; sys.exit(125)", {}, (125, None, None, "", "")),
+        ("import sys; sys.exit(127)", {}, (127, None, None, "", "")),
+        ("import os; os.kill(os.getpid(), 9)", {}, (137, "SIGKILL", "external", "", "")),
+        ("import os; os.kill(os.getpid(), 6)", {}, (134, "SIGABRT", None, "", "")),
+        ("x = b'x' * (200 << 20)", {"memory": 64 * MIB}, (137, "SIGKILL", "memory", "", "")),
+        (
+            "import sys; sys.stderr.write('no line end'); x = b'x' * (200 << 20)",
+            {"memory": 64 * MIB},
+            (137, "SIGKILL", "memory", "", "no line end"),
+        ),
+        (
+            "import os, time\ntry:\n  for n in range(40):\n    if os.fork() == 0: time.sleep(60)\nexcept OSError: print(n < 20)",
+            {"processes": 20},
+            (0, None, None, "True\n", ""),
+        ),
+        (
+            "import errno\ntry: open('/tmp/x', 'wb').write(bytes(9 << 20))\nexcept OSError as e: print(e.errno == errno.ENOSPC)",
+            {"disk": 8 * MIB},
+            (0, None, None, "True\n", ""),
+        ),
+        ("print(input())", {}, (1, None, None, "", None)),
+    ],
+)
+async def test_a_program_ends_with_its_status_and_its_cause(podman, job, code, limits, end):
+    result = await podman.run(job(code, **limits))
+    done = result.finished
+    assert (done.exit_code, done.signal, done.killed_by, done.stdout.text) == end[:4]
+    assert end[4] is None or (done.stderr.text, done.stderr.bytes) == (end[4], len(end[4]))
+    assert (result.runtime, result.degraded, result.files) == ("podman", False, ())
+
+
+async def test_a_program_that_takes_too_long_is_killed_with_its_container(podman, job, monkeypatch):
+    monkeypatch.setattr("toolbox_mcp.sandbox.container._START_SECONDS", 1.0)
+    done = (await podman.run(job("print('begun', flush=True)\nwhile True: pass", wall=1))).finished
+    assert (done.exit_code, done.killed_by, done.stdout.text) == (124, "wall", "begun\n")
+    assert containers() == []
+
+
+async def test_a_program_that_writes_too_much_is_killed_with_its_container(podman, job):
+    done = (await podman.run(job("while True: print('x' * 65536)", output=8 * MIB))).finished
+    assert (done.killed_by, done.stdout.truncated) == ("output", True)
+    assert containers() == []
+
+
+async def test_a_cancelled_run_leaves_no_container(podman, job):
+    running = asyncio.create_task(podman.run(job("while True: pass")))
+    async with asyncio.timeout(20):
+        while not await asyncio.to_thread(containers):
+            assert not running.done()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert containers() == []
+
+
+# What is inside
+
+
+async def test_a_container_has_nothing_but_its_image_and_a_scratch_folder(podman, job):
+    code = """
+import os, socket
+def refused(act):
+    try: act()
+    except OSError: return True
+    return False
+status = dict(line.split(":\\t") for line in open("/proc/self/status").read().splitlines() if ":\\t" in line)
+print(os.getuid(), os.getgid(), os.getcwd(), status["CapBnd"], status["CapEff"], status["NoNewPrivs"])
+print(refused(lambda: open("/etc/x", "w")), refused(lambda: open("/x", "w")), os.listdir("/tmp"))
+print(refused(lambda: socket.create_connection(("127.0.0.1", PORT), 2)), os.listdir("/sys/class/net"))
+print(sorted(set(os.environ) - {"PATH", "HOME", "LANG", "MPLBACKEND", "PWD", "TERM", "container", "HOSTNAME"}))
+"""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        done = (await podman.run(job(code.replace("PORT", str(server.getsockname()[1]))))).finished
+    assert done.stdout.text.splitlines() == [
+        f"65534 65534 /tmp {0:016x} {0:016x} 1",
+        "True True []",
+        "True ['lo']",
+        "[]",
+    ]
+
+
+async def test_a_language_that_the_image_lacks_is_unavailable(podman, job):
+    with pytest.raises(ToolError) as refused:
+        await podman.run(Job(("no-such-program",), image=job("").image))
+    assert (refused.value.code, refused.value.error) == (
+        Code.UNAVAILABLE,
+        f"no-such-program is not in the image {job('').image}",
+    )
+
+
+async def test_what_the_engine_refuses_is_no_result(image):
+    podman = Container("podman", env=ENV, options=OPTIONS, run_options=("--memory-swappiness", "1000"))
+    with pytest.raises(ToolError) as refused:
+        await podman.run(Job(("true",), image=image))
+    assert refused.value.code is Code.SANDBOX_UNAVAILABLE
+
+
+# Images and registries
+
+
+class Registry:
+    """A registry that only notices who comes."""
+
+    def __init__(self):
+        self.visited = asyncio.Event()
+
+    async def visit(self, reader, writer):
+        self.visited.set()
+        writer.close()
+
+
+@pytest.fixture
+async def registry():
+    """Return a registry, with its address."""
+    noticing = Registry()
+    async with await asyncio.start_server(noticing.visit, "127.0.0.1", 0) as server:
+        noticing.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield noticing
+
+
+async def test_neither_a_run_nor_the_doctor_asks_a_registry(podman, registry, image, sandbox_settings):
+    absent = f"{registry.address}/absent"
+    assert not await podman.has(absent)
+    with pytest.raises(ToolError) as refused:
+        await podman.run(Job(("true",), image=absent))
+    assert refused.value.code is Code.SANDBOX_UNAVAILABLE
+    sandbox = Sandbox(replace(sandbox_settings, images={"python": absent}))
+    try:
+        found = await sandbox.doctor()
+    finally:
+        await sandbox.aclose()
+    reason = f"{absent} is not here; it is fetched at first use"
+    assert (found["podman"].ok, found["podman"].reasons) == (False, (reason,))
+    assert not registry.visited.is_set()
+    fetching = asyncio.create_task(podman.fetch(absent))
+    async with asyncio.timeout(20):
+        await registry.visited.wait()
+    fetching.cancel()
+    with pytest.raises((asyncio.CancelledError, ToolError)):
+        await fetching
+
+
+async def test_podman_qualifies_and_serves_run_python(sandbox_settings):
+    sandbox = Sandbox(sandbox_settings)
+    try:
+        assert (await sandbox.doctor())["podman"].ok
+        done = await sandbox.run_code(
+            "python",
+            "import os; open('a.png', 'wb'); print(os.uname().nodename != NODE)".replace(
+                "NODE", repr(os.uname().nodename)
+            ),
+        )
+        assert (done.finished.stdout.text, done.runtime, done.degraded, done.files) == ("True\n", "podman", False, ())
+        assert sandbox.waiting == ()
+    finally:
+        await sandbox.aclose()
+
+
+async def test_the_attack_on_a_container_succeeds_where_it_is_let(podman, image, tmp_path):
+    (tmp_path / "canary").write_text("a secret")
+    tmp_path.chmod(0o777)
+    targets = {
+        "secret": "a secret",
+        "canary": f"{tmp_path}/canary",
+        "outside": f"{tmp_path}/out",
+        "pid": 99999,
+        "forks": 80,
+    }
+    let = Job(
+        ("/bin/sh",),
+        attack.shell(targets),
+        image=image,
+        files=FsPolicy(write=(str(tmp_path),)),
+        env={"SECRET": "a secret"},
+        limits=Limits(processes=200),
+    )
+    said = (await podman.run(let)).finished.stdout.text.split()
+    assert said == ["file_read", "file_written", "environment_read", "many_processes", "done"]
+    kept = Job(("/bin/sh",), attack.shell(targets), image=image, limits=Limits(processes=64))
+    assert (await podman.run(kept)).finished.stdout.text.split() == ["done"]
+
+
+async def test_containers_conf_of_the_operator_reaches_podman(image, tmp_path):
+    conf = tmp_path / "containers.conf"
+    conf.write_text(
+        '[engine]\nruntime = "runc"\n[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]\nenv = ["MARK=1"]\n'
+    )
+    podman = Container("podman", env={**ENV, "CONTAINERS_CONF": str(conf)})
+    done = await podman.run(Job(("/bin/sh", "-c", "ulimit -n; echo $MARK"), image=image))
+    assert done.finished.stdout.text == "1024\n1\n"
+
+
+def test_fifty_containers_leave_nothing_behind(image):
+    given = ["--runs", "50", "--runtime", "podman", "--path", PATH, "--image", image]
+    given += [f"--engine-option={option}" for option in OPTIONS] + [f"--run-option={option}" for option in RUN_OPTIONS]
+    soak = Path(__file__).parents[2] / "bench" / "soak_sandbox.py"
+    done = subprocess.run([sys.executable, soak, *given], capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert "podman: 50 runs" in done.stdout
+
+
+# Engines that are not there
+
+
+async def test_an_engine_without_its_daemon_does_not_work(tmp_path):
+    (tmp_path / "docker").write_text(
+        "#!/bin/sh\necho 'Cannot connect to the Docker daemon at '$DOCKER_HOST >&2; exit 1\n"
+    )
+    (tmp_path / "docker").chmod(0o755)
+    docker = Container("docker", env={"PATH": f"{tmp_path}:/bin", "DOCKER_HOST": "tcp://far"})
+    probe = await docker.probe()
+    assert (probe.ok, probe.reasons) == (False, ("Cannot connect to the Docker daemon at tcp://far",))
+
+
+async def test_an_engine_that_is_not_installed_does_not_work(tmp_path):
+    probe = await Container("docker", env={"PATH": str(tmp_path)}).probe()
+    assert (probe.ok, probe.reasons) == (False, ("docker is not installed",))
+
+
+async def test_a_run_that_is_killed_kills_its_container_by_name(tmp_path, monkeypatch):
+    monkeypatch.setattr("toolbox_mcp.sandbox.container._START_SECONDS", 0.0)
+    log = tmp_path / "log"
+    (tmp_path / "docker").write_text(f'#!/bin/sh\necho "$*" >>{log}\n[ "$1" != run ] || exec sleep 60\n')
+    (tmp_path / "docker").chmod(0o755)
+    docker = Container("docker", env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    done = (await docker.run(Job(("true",), image="i", limits=Limits(wall=0.2)))).finished
+    ran, *after = [
+        line.split()
+        for line in log.read_text().splitlines()
+        if not line.startswith(("exec", "command", "$", "[", " ", '"', "status", "done", "exit"))
+    ]
+    name = ran[ran.index("--name") + 1]
+    assert done.killed_by == "wall"
+    assert [line for line in after if name in line] == [["kill", name], ["rm", "--force", name]]

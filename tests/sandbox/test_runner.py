@@ -1,0 +1,350 @@
+"""The runner: what a program wrote, how it ended, and that nothing of it is left."""
+
+import asyncio
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.sandbox import tree
+from toolbox_mcp.sandbox.runner import Capture, Limits, Rlimits, run, stream
+from toolbox_mcp.sandbox.tree import Origin
+
+ENV = {"PATH": os.environ["PATH"]}
+
+# Every process holds the pipe at descriptor $1 open, and says on it when it is there.
+SHAPES = {
+    "child": "echo . >/proc/self/fd/$1; sleep 300",
+    "background grandchild": "(echo . >/proc/self/fd/$1; exec sleep 300) & echo . >/proc/self/fd/$1; $2",
+    "setsid grandchild": 'setsid sh -c "echo . >/proc/self/fd/$1; exec sleep 300" & echo . >/proc/self/fd/$1; $2',
+    "daemon by double fork": '(setsid sh -c "(echo . >/proc/self/fd/$1; exec sleep 300) &" &) ; echo . >/proc/self/fd/$1; $2',
+    "ignores SIGTERM": "trap '' TERM HUP INT; echo . >/proc/self/fd/$1; sleep 300; sleep 300",
+}
+COUNT = {"child": 1, "ignores SIGTERM": 1}
+
+
+@pytest.fixture
+def pipe():
+    r, w = os.pipe()
+    yield r, w
+    for fd in (r, w):
+        with contextlib.suppress(OSError):
+            os.close(fd)
+
+
+def shape(name: str, w: int, then: str = "sleep 300") -> list[str]:
+    return ["sh", "-c", SHAPES[name], "sh", str(w), then]
+
+
+async def arrived(r: int, name: str) -> None:
+    """Wait until each process of the shape has said that it is there."""
+    seen = 0
+    with anyio.fail_after(10):
+        while seen < 2 * COUNT.get(name, 2):
+            await anyio.wait_readable(r)
+            seen += len(os.read(r, 100))
+
+
+async def nobody_holds(r: int, w: int) -> None:
+    """Wait for the end of the pipe, which comes when no process holds it any more."""
+    os.close(w)
+    with anyio.fail_after(1):
+        while True:
+            await anyio.wait_readable(r)
+            if not os.read(r, 100):
+                return
+
+
+@pytest.mark.parametrize("name", SHAPES)
+async def test_no_process_survives_a_timeout(name, pipe):
+    r, w = pipe
+    done = await run(shape(name, w), cwd="/", env=ENV, timeout=0.4, pass_fds=(w,))
+    await nobody_holds(r, w)
+    assert (done.exit_code, done.timed_out, done.killed_by) == (124, True, "wall")
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("how", ["anyio", "asyncio"])
+async def test_no_process_survives_a_cancellation(name, how, pipe):
+    r, w = pipe
+
+    async def call():
+        await run(shape(name, w), cwd="/", env=ENV, timeout=60, pass_fds=(w,))
+
+    if how == "anyio":
+        async with anyio.create_task_group() as group:
+            group.start_soon(call)
+            await arrived(r, name)
+            group.cancel_scope.cancel()
+    else:
+        task = asyncio.create_task(call())
+        await arrived(r, name)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await nobody_holds(r, w)
+
+
+@pytest.mark.parametrize("name", [name for name in SHAPES if name not in COUNT])
+async def test_no_process_survives_the_normal_end(name, pipe):
+    r, w = pipe
+    done = await run(shape(name, w, "exit 7"), cwd="/", env=ENV, timeout=60, pass_fds=(w,))
+    await nobody_holds(r, w)
+    assert (done.exit_code, done.killed_by) == (7, None)
+
+
+@pytest.mark.parametrize("name", [name for name in SHAPES if name not in COUNT])
+async def test_the_shapes_do_survive_where_only_the_leader_is_killed(name, pipe):
+    r, w = pipe
+    env = ENV | {tree.MARKER: "control"}
+    plain = subprocess.Popen(  # noqa: ASYNC220
+        shape(name, w), pass_fds=(w,), env=env, start_new_session=True
+    )
+    seen = tree.look(plain.pid)
+    assert seen
+    await arrived(r, name)
+    plain.kill()
+    os.waitid(os.P_PID, plain.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
+    os.set_blocking(r, False)
+    os.close(w)
+    with pytest.raises(BlockingIOError):
+        os.read(r, 1)
+    left = tree.end(Origin(plain.pid, seen.start, "control"), leader=False)
+    plain.wait()
+    with anyio.fail_after(2):
+        await anyio.wait_readable(r)
+    assert left
+    assert os.read(r, 1) == b""
+
+
+async def test_an_orphan_that_holds_the_pipe_does_not_hold_the_call():
+    with anyio.fail_after(5):
+        done = await run(["sh", "-c", "sleep 300 & echo done"], cwd="/", env=ENV, timeout=60)
+    assert done.stdout.text == "done\n"
+
+
+async def test_the_last_words_of_a_background_writer_are_kept():
+    line = "exec 3>&1; (sleep 0.02; echo late >&3) & echo early"
+    done = await run(["sh", "-c", line], cwd="/", env=ENV, timeout=60)
+    assert done.stdout.text == "early\nlate\n"
+
+
+async def test_returns_what_the_program_wrote_and_how_it_ended():
+    line = 'cat; echo oops >&2; echo "$A"; pwd; exit 3'
+    done = await run(["sh", "-c", line], cwd="/usr", env=ENV | {"A": "b"}, timeout=60, stdin=b"fed\n")
+    assert (done.exit_code, done.signal, done.timed_out, done.killed_by) == (3, None, False, None)
+    assert (done.stdout.text, done.stdout.bytes, done.stdout.truncated) == ("fed\nb\n/usr\n", 11, False)
+    assert done.stderr.text == "oops\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "name", "cause"),
+    [
+        ("kill -TERM $$", 143, "SIGTERM", None),
+        ("kill -KILL $$", 137, "SIGKILL", "external"),
+        ("kill -XCPU $$", 152, "SIGXCPU", "cpu"),
+        ("kill -SYS $$", 159, "SIGSYS", "syscall"),
+        ("kill -XFSZ $$", 153, "SIGXFSZ", "disk"),
+        ("exit 255", 255, None, None),
+        ("exit 137", 137, None, None),
+    ],
+)
+async def test_the_cause_of_death_is_named(line, code, name, cause):
+    done = await run(["sh", "-c", line], cwd="/", env=ENV, timeout=60)
+    assert (done.exit_code, done.signal, done.killed_by) == (code, name, cause)
+
+
+async def test_the_kernel_limits_hold_for_the_first_child_too():
+    python = [sys.executable, "-c", "print('A', flush=True); bytearray(400 << 20); print('B')"]
+    limits = Limits(rlimits=Rlimits(data=200 << 20))
+    free = await run(python, cwd="/", env=ENV, timeout=60)
+    held = await run(python, cwd="/", env=ENV, timeout=60, limits=limits)
+    assert free.stdout.text == "A\nB\n"
+    assert held.stdout.text == "A\n"
+    assert "MemoryError" in held.stderr.text
+
+
+async def test_cpu_time_is_limited():
+    done = await run(
+        ["sh", "-c", "while :; do :; done"], cwd="/", env=ENV, timeout=60, limits=Limits(rlimits=Rlimits(cpu=1))
+    )
+    assert done.killed_by == "cpu"
+
+
+async def test_memory_spread_over_a_tree_is_limited():
+    one = "a = bytearray(120 << 20); print(len(a), flush=True); import time; time.sleep(300)"
+    line = f'for i in 1 2 3; do "{sys.executable}" -c "{one}" & done; wait'
+    done = await run(["sh", "-c", line], cwd="/", env=ENV, timeout=60, limits=Limits(memory=250 << 20))
+    assert (done.killed_by, done.signal) == ("memory", "SIGKILL")
+
+
+async def test_the_number_of_processes_is_limited():
+    line = "for i in 1 2 3 4 5 6 7 8 9; do sleep 300 & done; wait"
+    done = await run(["sh", "-c", line], cwd="/", env=ENV, timeout=60, limits=Limits(processes=5))
+    assert done.killed_by == "pids"
+
+
+async def test_a_writer_without_end_is_stopped_at_the_output_limit():
+    done = await run(["yes"], cwd="/", env=ENV, timeout=60, limits=Limits(output=1 << 20))
+    assert done.killed_by == "output"
+    assert done.stdout.bytes >= 1 << 20
+
+
+async def test_head_and_tail_of_a_long_output_are_kept():
+    done = await run(["seq", "200000"], cwd="/", env=ENV, timeout=60, capture=Capture(head=4, tail=7))
+    assert done.stdout.text == "1\n2\n... [1288884 bytes dropped] ...\n200000\n"
+    assert (done.stdout.bytes, done.stdout.truncated, done.stdout.raw) == (1288895, True, b"1\n2\n200000\n")
+
+
+async def test_terminal_sequences_and_control_bytes_are_removed():
+    done = await run(["printf", r"\033[31mred\033[0m\000\007 \342\200\256x\377"], cwd="/", env=ENV, timeout=60)
+    assert done.stdout.text == "red x\ufffd"
+
+
+async def test_input_that_nobody_reads_is_no_error():
+    done = await run(["true"], cwd="/", env=ENV, timeout=60, stdin=b"x" * (4 << 20))
+    assert done.exit_code == 0
+
+
+async def test_much_input_and_much_output_pass_each_other():
+    data = bytes(range(256)) * 20_000
+    done = await run(["cat"], cwd="/", env=ENV, timeout=60, stdin=data, capture=Capture(head=len(data), tail=0))
+    assert done.stdout.raw == data
+
+
+async def test_without_input_a_reader_sees_the_end():
+    done = await run(["cat"], cwd="/", env=ENV, timeout=60)
+    assert (done.exit_code, done.stdout.text) == (0, "")
+
+
+async def test_a_program_that_closes_its_output_runs_on_to_its_end():
+    done = await run(["sh", "-c", "exec >&- 2>&-; sleep 0.1; exit 4"], cwd="/", env=ENV, timeout=60)
+    assert done.exit_code == 4
+
+
+async def test_the_folder_may_be_a_descriptor(tmp_path: Path):
+    (tmp_path / "here").touch()
+    fd = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    os.rename(tmp_path, tmp_path.with_name("elsewhere"))
+    done = await run(["ls"], cwd=fd, env=ENV, timeout=60)
+    os.close(fd)
+    assert done.stdout.text == "here\n"
+
+
+@pytest.mark.parametrize("limits", [None, Limits(rlimits=Rlimits(cpu=60))])
+async def test_a_missing_program_is_unavailable(limits):
+    with pytest.raises(ToolError) as caught:
+        await run(["no-such-program"], cwd="/", env=ENV, timeout=60, limits=limits)
+    assert (caught.value.code, caught.value.error) == (Code.UNAVAILABLE, "no-such-program is not installed")
+
+
+@pytest.mark.parametrize(
+    ("argv", "cwd", "code"),
+    [
+        (["true"], "/no-such-folder", Code.NOT_A_DIRECTORY),
+        (["/etc/passwd"], "/", Code.UNAVAILABLE),
+        (["echo", "x" * (4 << 20)], "/", Code.TOO_LARGE),
+        (["echo", "a\0b"], "/", Code.INVALID_ARGS),
+    ],
+)
+async def test_what_cannot_start_is_an_error_with_a_code(argv, cwd, code):
+    with pytest.raises(ToolError) as caught:
+        await run(argv, cwd=cwd, env=ENV, timeout=60)
+    assert caught.value.code == code
+
+
+async def test_other_tasks_run_while_a_program_floods_its_output():
+    turns = 0
+
+    async def count():
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    counting = asyncio.create_task(count())
+    done = await run(["head", "-c", "67108864", "/dev/zero"], cwd="/", env=ENV, timeout=60)
+    counting.cancel()
+    assert done.stdout.bytes == 64 << 20
+    assert turns > 500
+
+
+async def test_runs_leave_no_descriptor_and_no_child():
+    await run(["true"], cwd="/", env=ENV, timeout=60)
+    before = len(os.listdir("/proc/self/fd")), tree.children(os.getpid())
+    for _ in range(20):
+        await run(["sh", "-c", "cat; echo x >&2"], cwd="/", env=ENV, timeout=60, stdin=b"y")
+        with contextlib.suppress(ToolError):
+            await run(["no-such-program"], cwd="/", env=ENV, timeout=60)
+    assert (len(os.listdir("/proc/self/fd")), tree.children(os.getpid())) == before
+
+
+async def test_inherited_descriptors_do_not_reach_the_program(pipe):
+    r, _ = pipe
+    os.set_inheritable(r, True)
+    done = await run(["ls", "/proc/self/fd"], cwd="/", env=ENV, timeout=60)
+    assert done.stdout.text == "0\n1\n2\n3\n"  # 3 is the listed folder
+
+
+async def test_a_stream_is_read_line_by_line():
+    async with stream(["printf", r"a\nbb\nccc"], cwd="/", env=ENV, timeout=60) as reading:
+        assert [line async for line in reading.lines()] == [b"a", b"bb", b"ccc"]
+        assert (await reading.wait()).status == 0
+
+
+async def test_a_stream_is_split_at_any_separator_and_a_long_piece_is_cut():
+    async with stream(["printf", r"a\0bbbbbb\0c"], cwd="/", env=ENV, timeout=60) as reading:
+        assert [line async for line in reading.lines(b"\0", longest=3)] == [b"a", b"bbb", b"c"]
+
+
+async def test_an_endless_line_does_not_grow():
+    async with stream(["head", "-c", "67108864", "/dev/zero"], cwd="/", env=ENV, timeout=60) as reading:
+        assert [len(line) async for line in reading.lines(longest=1000)] == [1000]
+
+
+async def test_leaving_a_stream_kills_its_tree(pipe):
+    r, w = pipe
+    async with stream(["sh", "-c", "setsid yes & yes"], cwd="/", env=ENV, timeout=60, pass_fds=(w,)) as reading:
+        async for line in reading.lines():
+            assert line == b"y"
+            break
+    await nobody_holds(r, w)
+
+
+async def test_a_stream_ends_at_its_deadline():
+    async with stream(["sh", "-c", "echo a; sleep 300"], cwd="/", env=ENV, timeout=0.3) as reading:
+        assert [line async for line in reading.lines()] == [b"a"]
+        assert reading.timed_out
+        assert (await reading.wait()).signal == signal.SIGKILL
+
+
+async def test_a_stream_keeps_what_went_to_stderr():
+    async with stream(["sh", "-c", "echo bad >&2; echo a; exit 2"], cwd="/", env=ENV, timeout=60) as reading:
+        assert [line async for line in reading.lines()] == [b"a"]
+        assert (await reading.wait()).status == 2
+        assert reading.stderr_tail == "bad\n"
+
+
+async def test_a_stream_whose_orphan_holds_the_pipe_ends():
+    with anyio.fail_after(5):
+        async with stream(["sh", "-c", "sleep 300 & echo a"], cwd="/", env=ENV, timeout=60) as reading:
+            assert [line async for line in reading.lines()] == [b"a"]
+
+
+async def test_a_stream_waits_for_its_reader():
+    async with stream(["yes"], cwd="/", env=ENV, timeout=60) as reading:
+        async for _ in reading.chunks():
+            break
+        poll = select.poll()
+        poll.register(reading._program.stdout, select.POLLIN)
+        assert poll.poll(1000)
+        before = tree.look(reading._program.pid)
+        assert before
+        assert not before.dead

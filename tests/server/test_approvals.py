@@ -1,0 +1,142 @@
+import mcp_types as t
+import pytest
+from mcp import MCPError
+from mcp_types import ElicitResult
+
+from toolbox_mcp.server.exposure import Gate
+from toolbox_mcp.server.pipeline import Rules
+
+ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
+
+
+class Person:
+    """Answers the questions of the server, one after the other."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    async def __call__(self, ctx, params):
+        self.asked.append(params.message)
+        answer = self.answers.pop(0)
+        if answer in ("yes", "no"):
+            return ElicitResult(action="accept", content={"approve": answer == "yes"})
+        return ElicitResult(action=answer)
+
+
+@pytest.fixture
+def ask(call, project):
+    """Return a function that gives the call fixture a person and a rule."""
+    (project / "f").write_text("old")
+
+    def _ask(mode: str, rules: Rules, *answers: str) -> Person:
+        person = Person(*answers)
+        call.rules = rules
+        call.client_options = {"mode": mode, "elicitation_callback": person}
+        return person
+
+    return _ask
+
+
+@ERAS
+@pytest.mark.parametrize("answer", ["no", "decline", "cancel"])
+async def test_what_the_person_does_not_approve_does_not_run(call, project, ask, mode, answer):
+    ask(mode, Rules(approvals={"write_file": "always"}), answer)
+    assert await call.code("write_file", path="f", content="new") == "approval_denied"
+    assert (project / "f").read_text() == "old"
+
+
+@ERAS
+async def test_always_asks_at_each_call_and_shows_the_tool_and_its_arguments(call, project, ask, mode):
+    person = ask(mode, Rules(approvals={"write_file": "always"}), "yes", "no")
+    assert await call("write_file", path="f", content="new") == "Overwrote f (3 bytes)"
+    assert await call.code("write_file", path="f", content="newer") == "approval_denied"
+    assert person.asked[0] == 'Let the agent run write_file with {"content": "new", "path": "f"}'
+    assert (project / "f").read_text() == "new"
+
+
+@ERAS
+async def test_once_asks_at_the_first_call_of_a_session_only(call, ask, mode):
+    person = ask(mode, Rules(approvals={"write_file": "once"}), "yes")
+    for content in ("a", "b", "c"):
+        assert not (await call.result("write_file", {"path": "f", "content": content})).is_error
+    assert len(person.asked) == 1
+
+
+@ERAS
+async def test_arguments_are_judged_before_the_person_is_asked(call, ask, mode):
+    person = ask(mode, Rules(approvals={"write_file": "always"}))
+    assert await call.code("write_file", path="../x", content="") == "path_denied"
+    assert await call.code("write_file", path="f") == "invalid_args"
+    assert not person.asked
+
+
+@ERAS
+async def test_a_question_masks_secrets_and_is_short(call, ask, mode):
+    person = ask(mode, Rules(approvals={"write_file": "always"}), "no")
+    secret = "ghp_" + "a1B2" * 9
+    await call.code("write_file", path="f", content=f"token = {secret}\n" + "x" * 5000)
+    assert secret not in person.asked[0]
+    assert len(person.asked[0]) < 1100
+
+
+async def test_a_client_without_elicitation_means_no(call, project):
+    (project / "f").write_text("old")
+    call.rules = Rules(approvals={"write_file": "always"}, allow_unsafe="ask")
+    assert await call.code("write_file", path="f", content="new") == "approval_denied"
+    assert await call.code("write_file", path="f", content="new", unsafe=True) == "unsafe_denied"
+    assert (project / "f").read_text() == "old"
+
+
+@ERAS
+async def test_a_granted_unsafe_lifts_the_guard_for_that_call_only(call, project, ask, mode):
+    ask(mode, Rules(allow_unsafe="ask"), "yes", "no")
+    outside = project.parent / "outside"
+    assert await call("write_file", path=str(outside), content="x", unsafe=True) == f"Created {outside} (1 bytes)"
+    assert await call.code("write_file", path=str(outside), content="y", unsafe=True) == "unsafe_denied"
+    assert outside.read_text() == "x"
+    assert call.overrides == [("write_file", f"path {outside}")]
+
+
+@ERAS
+async def test_unsafe_and_approval_are_two_questions(call, project, ask, mode):
+    rules = Rules(allow_unsafe="ask", approvals={"write_file": "always"})
+    person = ask(mode, rules, "yes", "yes", "yes", "no")
+    outside = project.parent / "outside"
+    assert await call("write_file", path=str(outside), content="x", unsafe=True) == f"Created {outside} (1 bytes)"
+    assert await call.code("write_file", path=str(outside), content="y", unsafe=True) == "approval_denied"
+    assert [asked.split(" ")[3] for asked in person.asked] == ["bypass", "run", "bypass", "run"]
+    assert outside.read_text() == "x"
+
+
+@ERAS
+async def test_a_tool_that_is_not_enabled_is_refused_without_a_question(call, ask, mode):
+    person = ask(mode, Rules(approvals={"write_file": "always"}, allow_unsafe="ask"))
+    call.gate = Gate()
+    assert await call.code("write_file", path="f", content="x", unsafe=True) == "exec_disabled"
+    assert not person.asked
+
+
+async def test_an_answer_cannot_be_spent_on_another_call(call, project, ask):
+    """The stateless era carries the answer with the call: it counts for the arguments that were asked about."""
+    ask("auto", Rules(approvals={"write_file": "always"}))
+    client = await call.client()
+    first = await client.session.send_request(
+        t.CallToolRequest(params=t.CallToolRequestParams(name="write_file", arguments={"path": "f", "content": "a"})),
+        t.InputRequiredResult,
+    )
+    answer = {"approval": t.ElicitResult(action="accept", content={"approve": True})}
+
+    async def answered(content: str, state: str | None) -> t.InputRequiredResult:
+        params = t.CallToolRequestParams(
+            name="write_file",
+            arguments={"path": "f", "content": content},
+            input_responses=answer,
+            request_state=state,
+        )
+        return await client.session.send_request(t.CallToolRequest(params=params), t.InputRequiredResult)
+
+    with pytest.raises(MCPError, match="requestState"):
+        await answered("b", first.request_state)
+    assert (await answered("a", None)).input_requests
+    assert (project / "f").read_text() == "old"

@@ -1,0 +1,77 @@
+import subprocess
+import sys
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+SERVER = "import toolbox_mcp.server.start, toolbox_mcp.server.transports.stdio"
+
+
+def python(text):
+    """Return what a fresh interpreter prints."""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def quick(inside, after):
+    lines = ["import gc, sys", "from toolbox_mcp.server.quick_import import quick_imports", "with quick_imports():"]
+    return python("\n".join([*lines, f"    {inside}", after]))
+
+
+@pytest.mark.parametrize("module", ["mcp.client", "mcp.server.mcpserver", "httpx2", "tiktoken", "httpx"])
+def test_a_server_on_pipes_does_not_import_what_it_does_not_use(module):
+    assert quick(SERVER, f"print({module!r} in sys.modules)") == ["False"]
+
+
+def test_every_public_name_of_the_sdk_is_there_at_first_use():
+    after = """
+import mcp, mcp.server
+from mcp import *
+from mcp.server import MCPServer, Server, ServerRequestContext
+import mcp.server.lowlevel.server as low
+print(len([name for name in mcp.__all__ if name not in globals()]), Server is low.Server is mcp.server.Server)
+print(len([name for name in mcp.server.__all__ if not hasattr(mcp.server, name)]), hasattr(mcp, "nonsense"))
+"""
+    assert quick(SERVER, after) == ["0", "True", "0", "False"]
+
+
+def test_a_name_of_its_own_is_imported_from_where_it_is_defined():
+    after = "import mcp.server.context as c; print(ServerRequestContext is c.ServerRequestContext, 'mcp.client' in sys.modules)"
+    assert quick("from mcp.server import ServerRequestContext", after) == ["True", "False"]
+
+
+def test_models_put_off_are_built_by_their_first_use():
+    after = """
+from mcp_types.methods import validate_client_request
+from mcp_types._v2025_11_25 import CallToolRequest
+before = CallToolRequest.__pydantic_complete__
+validate_client_request("tools/call", "2025-11-25", {"name": "echo"})
+try:
+    validate_client_request("tools/call", "2025-11-25", {"name": 5})
+except ValueError:
+    print(before, CallToolRequest.__pydantic_complete__)
+"""
+    assert quick(SERVER, after) == ["False", "True"]
+
+
+def test_the_collector_runs_again_without_what_was_imported():
+    assert quick(SERVER, "print(gc.isenabled(), gc.get_freeze_count() > 50_000, gc.get_count()[2])")[:2] == [
+        "True",
+        "True",
+    ]
+
+
+def test_packages_that_are_imported_already_are_left_alone():
+    text = "import mcp, mcp.server as s\n" + "from toolbox_mcp.server.quick_import import quick_imports\n"
+    text += "with quick_imports():\n    import mcp.server\nprint(mcp.server is s, type(mcp).__name__)"
+    assert python(text) == ["True", "module"]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_the_command_serves_both_eras_on_it(tmp_path, mode):
+    (tmp_path / "a.txt").write_text("one\n")
+    arguments = ["-m", "toolbox_mcp", "--root", str(tmp_path), "--set", "records=false"]
+    async with Client(StdioServerParameters(command=sys.executable, args=arguments), mode=mode) as client:
+        assert "read_file" in {tool.name for tool in (await client.list_tools()).tools}
+        assert (await client.call_tool("read_file", {"path": "a.txt"})).content[0].text == "one"

@@ -1,0 +1,323 @@
+"""Every setting comes through the settings file, the environment and --set with the same value."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import pytest
+import yaml
+
+from toolbox_mcp.server.config import ConfigError
+from toolbox_mcp.server.names import GROUPS, KNOWN_TOOLS
+from toolbox_mcp.server.settings import ALIASES, SECTIONS, Settings, is_own_variable, table
+from toolbox_mcp.tools.catalogue import TOOLS
+
+# A value other than the default for each setting: as it is written in one line, and as it is read. Lists and maps
+# are given as data and written as the source wants them.
+SAMPLES: dict[str, tuple[Any, Any]] = {
+    "profile": ("orbiter", "orbiter"),
+    "toolsets": (["read", "git"], ("read", "git")),
+    "enable_exec_tools": ("yes", True),
+    "exec_tools": (["bash", "write_file"], ("bash", "write_file")),
+    "enable_shell": ("on", True),
+    "list_disabled": ("1", True),
+    "allowed_commands": (["git", "pytest"], ("git", "pytest")),
+    "allow_unsafe": ("ask", "ask"),
+    "unsafe_logger": ("audit.log:note", "audit.log:note"),
+    "approvals": ({"bash": "always", "shell": "once"}, {"bash": "always", "shell": "once"}),
+    "protected_paths": (["*.lock", "infra/**"], ("*.lock", "infra/**")),
+    "block_symlinks": ("true", True),
+    "jail_no_xdev": ("true", True),
+    "confine": ("write", "write"),
+    "delete_mode": ("permanent", "permanent"),
+    "undo_max_bytes": ("0", 0),
+    "ignored_dirs": (["no", "off"], ("no", "off")),
+    "respect_gitignore": ("off", False),
+    "max_output_tokens": ("0", 0),
+    "tokenizer_model": ("1.10", "1.10"),
+    "regex_timeout": ("500ms", 0.5),
+    "max_grep_matches": ("7", 7),
+    "command_timeout": ("1.5", 1.5),
+    "toolchain_timeout": ("10m", 600.0),
+    "shell_timeout": ("600", 600.0),
+    "default_tool_timeout": ("45s", 45.0),
+    "tool_timeouts": ({"bash": 0, "read_file": "2m"}, {"bash": 0.0, "read_file": 120.0}),
+    "max_tool_timeout": ("1h", 3600.0),
+    "max_in_flight": ("1", 1),
+    "max_processes": ("3", 3),
+    "process_memory": ("1g", 2**30),
+    "env_passthrough": (["PATH"], ("PATH",)),
+    "shell_default": ("zsh", "zsh"),
+    "shell_env": ("inherit", "inherit"),
+    "shell_base_env": ({"CI": "no", "EMPTY": ""}, {"CI": "no", "EMPTY": ""}),
+    "shell_blocklist_extra": (["Docker"], ("docker",)),
+    "shell_heuristics": ("no", False),
+    "shell_max_commands": ("1", 1),
+    "shell_max_command_bytes": ("100", 100),
+    "shell_output_bytes": ("1024", 1024),
+    "shell_sandbox": ("yes", True),
+    "script_interpreters": ({".PY": "python3", ".rb": "ruby"}, {".py": "python3", ".rb": "ruby"}),
+    "sandbox_runtime": ("sandbox_exec", "seatbelt"),
+    "sandbox_bwrap_extra": (["--ro-bind", "/opt", "/opt"], ("--ro-bind", "/opt", "/opt")),
+    "sandbox_seatbelt_profile": ("(version 1)", "(version 1)"),
+    "sandbox_network": ("host", "host"),
+    "sandbox_memory": ("64m", 64 * 2**20),
+    "sandbox_cpus": ("0.5", 0.5),
+    "sandbox_pids": ("16", 16),
+    "docker_image": ("ruby:3.4", "ruby:3.4"),
+    "python_image": ("registry.example:5000/python", "registry.example:5000/python"),
+    "rust_image": ("rust:1.80", "rust:1.80"),
+    "node_image": ("node:24", "node:24"),
+    "git_hooks": ("true", True),
+    "git_author": ("Ada L <ada@example.com>", "Ada L <ada@example.com>"),
+    "http_timeout": ("3", 3.0),
+    "max_fetch_bytes": ("1", 1),
+    "max_redirects": ("0", 0),
+    "web_allowlist": (["Example.com"], ("example.com",)),
+    "web_denylist": (["192.0.2.1"], ("192.0.2.1",)),
+    "web_ports": ([443, 8443], (443, 8443)),
+    "web_private_allow": (["localhost:3000", "[::1]:80"], ("localhost:3000", "[::1]:80")),
+    "web_nat64": ("true", True),
+    "search_adapter": ("searxng", "searxng"),
+    "tavily_api_key": ("tvly-secret", "tvly-secret"),
+    "brave_api_key": ("brave-secret", "brave-secret"),
+    "searxng_url": ("http://search.internal:8080", "http://search.internal:8080"),
+    "records": ("false", False),
+    "records_max_rows": ("10", 10),
+    "records_max_days": ("1", 1),
+    "tool_result_max_length": ("0", 0),
+    "transport": ("http", "http"),
+    "host": ("::1", "::1"),
+    "port": ("0", 0),
+    "allowed_hosts": (["Box.example:8765", "box:*"], ("box.example:8765", "box:*")),
+    "allowed_origins": (["https://App.example"], ("https://app.example",)),
+    "allow_plain_http": ("true", True),
+    "http_max_sessions": ("2", 2),
+    "http_idle_timeout": ("30m", 1800.0),
+    "terminal_blocklist": (["rm", "DD"], ("rm", "dd")),
+    "terminal_timeout": ("5", 5.0),
+    "orbiter_allow_all_paths": ("yes", True),
+    "log_level": ("DEBUG", "debug"),
+}
+PATHS = {"roots", "root", "trash_dir", "records_file", "token_file", "tls_cert", "tls_key"}
+"""Settings whose values depend on folders; test_config.py has them."""
+
+
+def on_one_line(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return json.dumps(value) if isinstance(value, dict) else str(value)
+
+
+def test_every_setting_has_a_sample():
+    assert set(SAMPLES) | PATHS == set(table())
+    assert not set(SAMPLES) & PATHS
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_value_is_the_same_from_file_environment_and_flag(user, name):
+    raw, value = SAMPLES[name]
+    setting = table()[name]
+    plain = {"web_ports": [443, 8443]}.get(name, raw)
+
+    by_environment = user.load(env={setting.variable: on_one_line(raw)})
+    assert getattr(by_environment, name) == value
+    assert by_environment.sources[name] == f"env {setting.variable}"
+
+    if not setting.secret:
+        by_flag = user.load(["--set", f"{name}={on_one_line(raw)}"])
+        assert getattr(by_flag, name) == value
+        assert by_flag.sources[name] == f"flag --set {name}"
+
+    written = f"{name}: {plain}\n" if isinstance(raw, str) and ": " not in raw else yaml.safe_dump({name: plain})
+    user.write_settings(written)
+    by_file = user.load()
+    assert getattr(by_file, name) == value
+    assert by_file.sources[name] == "file"
+    assert getattr(user.load(overrides={name: value}), name) == value
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_no_sample_is_the_default(name):
+    if name not in ("toolchain_timeout", "http_idle_timeout"):
+        assert SAMPLES[name][1] != table()[name].default
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_what_is_shown_is_read_back_as_the_same_value(user, name):
+    kind = table()[name].kind
+    config = user.load()
+    for value in (SAMPLES[name][1], getattr(config, name)):
+        written = json.loads(json.dumps(kind.show(value)))
+        assert getattr(user.load(overrides={name: written}), name) == value
+
+
+@pytest.mark.parametrize("name", table())
+def test_a_setting_is_documented(name):
+    setting = table()[name]
+    assert setting.meaning.endswith(".")
+    assert setting.kind.expected
+    assert setting.variable == "TOOLBOX_" + name.upper()
+
+
+def test_the_defaults_are_those_of_the_contract(user):
+    config = user.load()
+    assert (config.max_output_tokens, config.tokenizer_model) == (2000, "gpt-4o")
+    assert (config.command_timeout, config.shell_timeout, config.toolchain_timeout) == (30, 60, 600)
+    assert (config.sandbox_memory, config.sandbox_cpus, config.sandbox_pids) == (256 * 2**20, 1.0, 128)
+    assert config.env_passthrough == ("PATH", "LANG", "LC_ALL", "HOME")
+    assert config.web_ports == (80, 443, 8080, 8443)
+    assert config.protected_paths == (".mcp.json", ".claude/settings*.json", ".cursor/**", ".vscode/tasks.json")
+    assert (config.enable_exec_tools, config.enable_shell, config.allow_unsafe) == (False, False, False)
+    assert (config.transport, config.host, config.port) == ("stdio", "127.0.0.1", 8765)
+
+
+CHOICES = [name for name, hint in get_type_hints(Settings).items() if get_origin(hint) is Literal]
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_the_words_of_a_setting_are_those_of_its_type(user, name):
+    words = table()[name].kind.expected.removeprefix("one of ").split(", ")
+    assert set(get_args(get_type_hints(Settings)[name])) == set(words) - {"sandbox_exec"}
+
+
+@pytest.mark.parametrize("name", table())
+def test_values_cannot_be_changed(user, name):
+    value = getattr(user.load(), name)
+    assert not isinstance(value, (list, dict, set))
+    if isinstance(value, Mapping):
+        with pytest.raises(TypeError):
+            value["x"] = "y"  # type: ignore[index]
+
+
+def test_headings_and_aliases_name_settings():
+    assert set(SECTIONS) <= set(table())
+    assert set(ALIASES.values()) <= set(table())
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [("TOOLBOX_TOKEN", True), ("toolbox_x", True), ("TAVILY_API_KEY", True), ("SEARXNG_URL", False), ("PATH", False)],
+)
+def test_variables_of_the_server_are_known(name, own):
+    assert is_own_variable(name) is own
+
+
+BAD: list[tuple[str, Any]] = [
+    ("enable_exec_tools", "maybe"),
+    ("enable_exec_tools", ""),
+    ("allow_unsafe", "always"),
+    ("max_processes", "0"),
+    ("max_processes", "-1"),
+    ("max_processes", "3.5"),
+    ("max_processes", "١٢"),
+    ("max_processes", "1" * 5000),
+    ("max_in_flight", True),
+    ("shell_output_bytes", "1023"),
+    ("shell_output_bytes", "4194305"),
+    ("port", "65536"),
+    ("web_ports", "80,0"),
+    ("shell_timeout", "601"),
+    ("shell_timeout", "0"),
+    ("shell_timeout", "-1"),
+    ("shell_timeout", "inf"),
+    ("shell_timeout", "nan"),
+    ("shell_timeout", float("nan")),
+    ("shell_timeout", "1:30"),
+    ("shell_timeout", "1e2"),
+    ("sandbox_memory", "lots"),
+    ("sandbox_memory", "1.5g"),
+    ("sandbox_memory", "-1m"),
+    ("sandbox_memory", "9999999g"),
+    ("sandbox_cpus", "0"),
+    ("profile", "orbit"),
+    ("transport", "htttp"),
+    ("confine", "false"),
+    ("sandbox_runtime", "gvisor"),
+    ("toolsets", "reed"),
+    ("toolsets", "orbiter"),
+    ("exec_tools", "none"),
+    ("exec_tools", "bash,bsh"),
+    ("approvals", "{"),
+    ("approvals", '{"bash": "sometimes"}'),
+    ("approvals", '{"bahs": "once"}'),
+    ("approvals", '{"bash": "once", "bash": "never"}'),
+    ("approvals", "[" * 100_000),
+    ("tool_timeouts", '{"bash": -1}'),
+    ("allowed_commands", "/bin/ls"),
+    ("allowed_commands", "ls -l"),
+    ("allowed_commands", "a,,b"),
+    ("allowed_commands", "rm;"),
+    ("protected_paths", "/etc/**"),
+    ("ignored_dirs", "a/b"),
+    ("git_author", "Ada"),
+    ("git_author", "Ada <a@b>\nX: y"),
+    ("web_allowlist", "https://example.com"),
+    ("web_allowlist", "*.example.com"),
+    ("web_private_allow", "localhost"),
+    ("searxng_url", "ftp://search.example"),
+    ("searxng_url", "http://user:pass@search.example"),
+    ("search_adapter", "google"),
+    ("allowed_origins", "example.com"),
+    ("host", "http://localhost"),
+    ("env_passthrough", "A=B"),
+    ("env_passthrough", "TOOLBOX_TOKEN"),
+    ("env_passthrough", "BRAVE_API_KEY"),
+    ("script_interpreters", '{"py": "python3"}'),
+    ("shell_base_env", '{"A": ["x"]}'),
+    ("log_level", "loud"),
+    ("tokenizer_model", "a\0b"),
+    ("records_file", "a\0b"),
+]
+
+
+@pytest.mark.parametrize(("name", "raw"), BAD)
+def test_a_value_that_does_not_fit_is_one_line_with_setting_and_source(user, name, raw):
+    with pytest.raises(ConfigError) as refused:
+        if isinstance(raw, str) and "\0" not in raw:
+            user.load(env={table()[name].variable: raw})
+        else:
+            user.load(overrides={name: raw})
+    message = str(refused.value)
+    assert message.startswith(name)
+    assert "\n" not in message
+    assert len(message) < 400
+    if name != "env_passthrough":
+        assert "expected" in message
+        assert f"env {table()[name].variable}" in message or "override" in message
+
+
+def test_a_program_may_hand_over_objects(user):
+    class Adapter:
+        def search(self, query: str, max_results: int) -> list[str]:
+            return []
+
+    heard = []
+    adapter = Adapter()
+    config = user.load(overrides={"search_adapter": adapter, "unsafe_logger": heard.append})
+    assert config.search_adapter is adapter
+    assert config.unsafe_logger == heard.append
+
+
+def test_an_unsafe_logger_is_a_word_a_function_or_a_file(user):
+    assert user.load(["--set", "unsafe_logger=stderr"]).unsafe_logger == "stderr"
+    assert user.load(["--set", "unsafe_logger=mine.audit:note"]).unsafe_logger == "mine.audit:note"
+    assert user.load(["--set", "unsafe_logger=log/audit.jsonl"]).unsafe_logger == user.project / "log/audit.jsonl"
+    assert user.load(["--set", "unsafe_logger=null"]).unsafe_logger is None
+
+
+def test_a_word_or_list_setting_reads_the_word_in_any_form(user):
+    for raw in ("all", "ALL", ["all"]):
+        assert user.load(overrides={"toolsets": raw}).toolsets == "all"
+    assert user.load(overrides={"toolsets": "none"}).toolsets == "none"
+    assert user.load(overrides={"exec_tools": []}).exec_tools == ()
+
+
+def test_paths_stay_paths(user):
+    assert isinstance(user.load().records_file, Path)
+
+
+def test_every_tool_of_the_catalogue_has_its_name_and_group_in_the_list():
+    assert {tool.name: tool.group for tool in TOOLS}.items() <= KNOWN_TOOLS.items()
+    assert sum(map(len, GROUPS.values())) == 58

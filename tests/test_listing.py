@@ -1,0 +1,13 @@
+import json
+
+from toolbox_mcp.server.tokens import tokenizer_for
+from toolbox_mcp.tools.catalogue import TOOLS
+
+PER_TOOL = 110
+"""Tokens (o200k) of a tool in the default listing, on average."""
+
+
+def test_the_default_listing_stays_within_its_tokens() -> None:
+    listed = [tool.wire().model_dump(by_alias=True, exclude_none=True, mode="json") for tool in TOOLS if not tool.gated]
+    text = json.dumps({"tools": listed}, separators=(",", ":"))
+    assert tokenizer_for("gpt-4o").count(text) < PER_TOOL * len(listed)

@@ -1,0 +1,111 @@
+import pytest
+
+from toolbox_mcp.tools.settings import ToolSettings
+
+
+@pytest.fixture
+def call(call):
+    call.allowed_commands = ("printf", "cat", "sh", "env", "pwd", "sleep", "absent-program")
+    return call
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "text"),
+    [
+        ("printf", ["a b"], "exit: 0\n--- stdout ---\na b"),
+        ("printf", ["%s|", "$HOME", "*", ";ls", "`id`", "$(id)"], "exit: 0\n--- stdout ---\n$HOME|*|;ls|`id`|$(id)|"),
+        ("sh", ["-c", "exit 3"], "exit: 3\n(no output)"),
+        ("sh", ["-c", "echo out; echo err >&2; exit 1"], "exit: 1\n--- stdout ---\nout\n--- stderr ---\nerr"),
+        ("sh", ["-c", "kill -9 $$"], "result: killed: external\n(no output)"),
+        ("sh", ["-c", "kill -15 $$"], "exit: 143\n(no output)"),
+        ("cat", [], "exit: 0\n(no output)"),
+        ("printf", ["\\033[31mred\\033[0m\\007"], "exit: 0\n--- stdout ---\nred"),
+    ],
+)
+async def test_runs_one_program_without_a_shell(call, command, args, text):
+    assert await call("bash", command=command, args=args) == text
+
+
+async def test_runs_in_the_base_with_a_scrubbed_environment(call, project):
+    assert await call("bash", command="pwd") == f"exit: 0\n--- stdout ---\n{project}"
+    names = {line.split("=")[0] for line in (await call("bash", command="env")).split("\n")[2:]}
+    assert names - {"TOOLBOX_CALL"} <= {"PATH", "LANG"}
+
+
+async def test_answers_with_the_exec_fields(call):
+    result = await call.result("bash", {"command": "sh", "args": ["-c", "printf abc; kill -15 $$"]})
+    fields = result.structured_content
+    duration = fields.pop("duration_ms")
+    assert duration >= 0
+    assert fields == {
+        "exit_code": 143, "signal": "SIGTERM", "timed_out": False, "killed_by": None, "stdout": "abc", "stderr": "",
+        "stdout_bytes": 3, "stderr_bytes": 0, "stdout_truncated": False, "stderr_truncated": False,
+    }  # fmt: skip
+    assert not result.is_error
+
+
+@pytest.mark.parametrize(
+    ("command", "args"),
+    [
+        ("", []), ("  ", []), ("/bin/cat", []), ("./cat", []), ("bin\\cat", []), ("cat;ls", []), ("cat ", []),
+        ("cat\n", []), ("$(cat)", []), ("`cat`", []), ("c*t", []), ("~cat", []), ("#cat", []), ("rm", []), ("CAT", []),
+        ("cat", ["a\0b"]), ("cat -", []), ("{cat}", []), ("cat|sh", []), ("!cat", []), ("c?t", []), ("[cat]", []),
+    ],
+)  # fmt: skip
+async def test_what_is_not_exactly_allowed_is_denied(call, command, args):
+    assert await call.code("bash", command=command, args=args) == "command_denied"
+
+
+async def test_the_refusal_lists_what_is_allowed(call):
+    call.allowed_commands = ("cat", "ls")
+    assert "cat, ls" in (await call("bash", command="rm"))["error"]
+
+
+async def test_an_empty_list_says_none(call):
+    call.allowed_commands = ()
+    assert "(none)" in (await call("bash", command="ls"))["error"]
+
+
+async def test_a_program_that_is_not_installed_is_unavailable(call):
+    assert await call.code("bash", command="absent-program") == "unavailable"
+
+
+async def test_a_program_is_killed_at_its_time_out_and_says_so(call):
+    call.settings = ToolSettings(command_timeout=0.3)
+    result = await call.result("bash", {"command": "sh", "args": ["-c", "echo begun; sleep 60 & sleep 60"]})
+    assert result.content[0].text == "result: timed out after 0s (killed)\n--- stdout ---\nbegun"
+    assert (result.structured_content["exit_code"], result.structured_content["timed_out"]) == (124, True)
+
+
+async def test_output_is_cut_to_the_budget_and_counted_whole(call):
+    call.tokens = 200
+    result = await call.result("bash", {"command": "sh", "args": ["-c", "seq 1 100000; echo oops >&2"]})
+    fields = result.structured_content
+    assert fields["stdout_bytes"] == sum(len(str(n)) + 1 for n in range(1, 100001))
+    assert fields["stdout_truncated"] and not fields["stderr_truncated"]
+    assert fields["stderr"] == "oops\n"
+    assert result.content[0].text.endswith("--- stderr ---\noops")
+    assert result.meta["truncated"]["cut"] > 0
+
+
+async def test_unsafe_lifts_the_list_and_the_slash_rule_but_no_more(call):
+    from toolbox_mcp.server.pipeline import Rules
+
+    call.rules = Rules(allow_unsafe=True)
+    assert await call("bash", command="/bin/echo", args=["x"], unsafe=True) == "exit: 0\n--- stdout ---\nx"
+    assert await call("bash", command="true", unsafe=True) == "exit: 0\n(no output)"
+    assert len(call.overrides) == 2
+    assert await call.code("bash", command="echo;ls", unsafe=True) == "command_denied"
+    assert await call.code("bash", command="echo", args=["a\0"], unsafe=True) == "command_denied"
+
+
+async def test_a_disabled_tool_tells_nothing_about_its_arguments(call):
+    from toolbox_mcp.server.exposure import Gate
+
+    call.gate = Gate()
+    answer = await call("bash", nonsense=1, unsafe=True)
+    assert answer == {
+        "error": "bash is not enabled",
+        "code": "exec_disabled",
+        "hint": "the operator can set enable_exec_tools: true",
+    }

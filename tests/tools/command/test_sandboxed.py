@@ -1,0 +1,86 @@
+import os
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from toolbox_mcp.tools.settings import ToolSettings
+
+READ_AND_WRITE_OUTSIDE = "cat ../canary; echo x > ../canary; echo x > made"
+
+
+@pytest.fixture
+def project():
+    """Return a project that the sandbox's user may enter and write to, whoever runs the tests."""
+    top = Path(tempfile.mkdtemp(prefix="sandboxed-")).resolve()
+    os.chmod(top, 0o755)
+    root = top / "project"
+    root.mkdir()
+    os.chmod(root, 0o777)
+    (top / "canary").write_text("outside")
+    os.chmod(top / "canary", 0o666)
+    yield root
+    shutil.rmtree(top)
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory):
+    """Return a state folder that the tests share, so that a back end is attacked once."""
+    return tmp_path_factory.mktemp("state")
+
+
+@pytest.fixture
+async def call(call, verdicts):
+    call.sandbox = replace(call.sandbox, state=verdicts)
+    call.settings = ToolSettings(shell_timeout=5, command_timeout=5)
+    call.allowed_commands = ("sh", "env", "absent-program")
+    return call
+
+
+@pytest.fixture
+async def confining(call):
+    if await call("shell", command="true", sandboxed=True) != "exit: 0\n(no output)":
+        pytest.skip("no sandbox back end without shortcomings works here")
+    return call
+
+
+async def run(call, tool, line, **more):
+    given = {"command": line, "shell": "sh"} if tool == "shell" else {"command": "sh", "args": ["-c", line]}
+    return (await call.result(tool, given | more)).structured_content
+
+
+@pytest.mark.parametrize("tool", ["bash", "shell"])
+async def test_a_sandboxed_command_reaches_the_base_and_nothing_beside_it(confining, project, tool):
+    inside = await run(confining, tool, READ_AND_WRITE_OUTSIDE, sandboxed=True)
+    assert "outside" not in inside["stdout"]
+    assert (project / "made").read_text() == "x\n"
+    assert (project.parent / "canary").read_text() == "outside"
+    unconfined = await run(confining, tool, READ_AND_WRITE_OUTSIDE)
+    assert unconfined["stdout"] == "outside"
+    assert (project.parent / "canary").read_text() == "x\n"
+
+
+@pytest.mark.parametrize("tool", ["bash", "shell"])
+async def test_a_sandboxed_command_gets_nothing_of_the_host_environment(confining, tool):
+    confining.env["OF_THE_HOST"] = "1"
+    assert "OF_THE_HOST" not in (await run(confining, tool, "env", sandboxed=True))["stdout"]
+    assert "OF_THE_HOST" in (await run(confining, tool, "env"))["stdout"]
+
+
+async def test_the_rules_for_commands_hold_in_the_sandbox_too(call):
+    assert await call.code("bash", command="rm", sandboxed=True) == "command_denied"
+    assert await call.code("shell", command="sudo true", sandboxed=True) == "command_denied"
+
+
+@pytest.mark.parametrize("tool", ["bash", "shell"])
+async def test_without_a_back_end_nothing_runs(call, project, tool):
+    call.sandbox = replace(call.sandbox, runtime="none")
+    given = {"command": "sh", "args": ["-c", "echo x > made"]} if tool == "bash" else {"command": "echo x > made"}
+    assert await call.code(tool, **given, sandboxed=True) == "sandbox_unavailable"
+    assert not (project / "made").exists()
+
+
+async def test_a_program_that_is_not_installed_is_told(confining):
+    assert await confining.code("bash", command="absent-program", sandboxed=True) == "unavailable"

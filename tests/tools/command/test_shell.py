@@ -1,0 +1,158 @@
+import re
+import sys
+
+import pytest
+
+from toolbox_mcp.sandbox.tree import look
+from toolbox_mcp.server.exposure import Gate
+from toolbox_mcp.tools.settings import ToolSettings
+
+EXEC = {"exit_code", "signal", "timed_out", "killed_by", "duration_ms", "stdout", "stderr", "stdout_bytes", "stderr_bytes", "stdout_truncated", "stderr_truncated"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("echo a; echo b >&2", "exit: 0\n--- stdout ---\na\n--- stderr ---\nb"),
+        ("echo $((1 + 2)) | cat", "exit: 0\n--- stdout ---\n3"),
+        ("exit 3", "exit: 3\n(no output)"),
+        ("x=1; [ $x = 1 ] && echo yes", "exit: 0\n--- stdout ---\nyes"),
+        ("no-such-command", "exit: 127"),
+        ("kill -9 $$", "result: killed: external\n(no output)"),
+    ],
+)
+async def test_runs_a_command_line(call, command, text):
+    answer = await call("shell", command=command)
+    assert answer == text or (text == "exit: 127" and answer.startswith(text))
+
+
+async def test_answers_with_the_fields_of_the_contract(call):
+    result = await call.result("shell", {"command": "printf abc", "shell": "sh"})
+    fields = result.structured_content
+    (step,) = fields["results"]
+    assert fields.keys() == {"session", "shell", "platform", "results", "stopped_at"} | EXEC
+    assert step.keys() == {"command", "work_dir", "shell_path"} | EXEC
+    assert (fields["shell"], fields["platform"], fields["stopped_at"]) == ("sh", sys.platform, None)
+    assert (step["command"], step["work_dir"], step["shell_path"]) == ("printf abc", ".", "/usr/bin/sh")
+    assert {name: fields[name] for name in EXEC} == {name: step[name] for name in EXEC}
+    assert fields["stdout"] == "abc" and re.fullmatch(r"sess_[0-9a-f]{32}", fields["session"])
+
+
+async def test_several_commands_run_one_after_another_until_one_fails(call):
+    result = await call.result("shell", {"commands": ["echo one", "exit 2", "echo three"]})
+    assert result.content[0].text == "$ echo one\nexit: 0\n--- stdout ---\none\n$ exit 2\nexit: 2\n(no output)"
+    assert result.structured_content["stopped_at"] == 1
+    assert result.structured_content["exit_code"] is None
+
+
+async def test_or_all_of_them(call):
+    result = await call.result("shell", {"commands": ["exit 2", "echo two"], "continue_on_error": True})
+    assert result.content[0].text == "$ exit 2\nexit: 2\n(no output)\n$ echo two\nexit: 0\n--- stdout ---\ntwo"
+    assert result.structured_content["stopped_at"] is None
+
+
+async def test_every_command_is_checked_before_the_first_runs(call, project):
+    answer = await call("shell", commands=["touch ran", "rm -rf ran"])
+    assert answer == {
+        "error": "`rm -rf ran` is refused: rm is not allowed in shell commands",
+        "code": "command_denied",
+        "hint": "delete_file removes files and folders",
+    }
+    assert not (project / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({}, "invalid_args"),
+        ({"command": "ls", "commands": ["ls"]}, "invalid_args"),
+        ({"commands": []}, "invalid_args"),
+        ({"commands": ["ls"] * 65}, "command_denied"),
+        ({"command": "echo " + "x" * 65536}, "command_denied"),
+        ({"command": ""}, "command_denied"),
+        ({"command": "ls &"}, "command_denied"),
+        ({"command": "sudo ls"}, "command_denied"),
+        ({"command": "$(echo rm) x"}, "command_denied"),
+        ({"command": "terraform apply"}, "command_denied"),
+        ({"command": "ls", "env": {f"A{i}": "1" for i in range(257)}}, "command_denied"),
+        ({"command": "ls", "env": {"A=B": "1"}}, "command_denied"),
+        ({"command": "ls", "env": {"A\0": "1"}}, "command_denied"),
+        ({"command": "ls", "env": {"BASH_ENV": "x"}}, "command_denied"),
+        ({"command": "ls", "session": "sess_" + "0" * 32}, "not_found"),
+        ({"command": "ls", "shell": "ksh"}, "unavailable"),
+        ({"command": "ls", "shell": "tcsh"}, "invalid_args"),
+        ({"command": "ls", "work_dir": "../x"}, "path_denied"),
+        ({"command": "ls", "work_dir": "none"}, "not_a_directory"),
+    ],
+)
+async def test_refuses(call, arguments, code):
+    call.settings = ToolSettings(shell_blocklist_extra=("terraform",))
+    assert await call.code("shell", **arguments) == code
+
+
+async def test_a_session_keeps_folder_and_environment_and_nothing_else(call, project):
+    (project / "sub").mkdir()
+    first = await call.result(
+        "shell", {"command": "cd /; export B=2; echo $A; pwd", "work_dir": "sub", "env": {"A": 1}}
+    )
+    session = first.structured_content["session"]
+    assert first.structured_content["stdout"] == "1\n/\n"
+    again = await call.result("shell", {"command": "pwd; echo $A,$B,$C", "session": session, "env": {"C": "3"}})
+    assert again.structured_content["stdout"] == f"{project}/sub\n1,,3\n"
+    assert again.structured_content["session"] == session
+    third = await call.result("shell", {"command": "pwd; echo $C", "session": session, "work_dir": "."})
+    assert third.structured_content["stdout"] == f"{project}\n3\n"
+    fresh = await call.result("shell", {"command": "echo $A,$C", "session": ""})
+    assert fresh.structured_content["stdout"] == ",\n"
+    assert fresh.structured_content["session"] != session
+
+
+async def test_the_environment_is_scrubbed_and_layered(call):
+    call.shell = {"base_env": {"BASE": "base", "A": "base"}}
+    names = await call("shell", command="env; echo $A", env={"A": "call"})
+    assert names.endswith("call")
+    assert {line.split("=")[0] for line in names.splitlines()[2:-1]} <= {"PATH", "LANG", "BASE", "A", "TOOLBOX_CALL", "PWD", "_", "SHLVL", "OLDPWD"}  # fmt: skip
+
+
+async def test_a_command_that_takes_too_long_is_asked_before_it_is_killed(call):
+    call.settings = ToolSettings(shell_timeout=0.3)
+    result = await call.result(
+        "shell", {"command": "trap 'echo asked; exit 9' TERM; while :; do sleep 0.01; done", "shell": "bash"}
+    )
+    fields = result.structured_content
+    assert (fields["exit_code"], fields["timed_out"], fields["killed_by"], fields["stdout"]) == (
+        124,
+        True,
+        "wall",
+        "asked\n",
+    )
+
+
+async def test_one_that_does_not_listen_is_killed_with_all_it_started(call):
+    call.settings = ToolSettings(shell_timeout=0.3)
+    result = await call.result(
+        "shell", {"command": "trap '' TERM; sleep 61 & echo $!; while :; do :; done", "shell": "bash"}
+    )
+    fields = result.structured_content
+    assert (fields["exit_code"], fields["timed_out"]) == (124, True)
+    seen = look(int(fields["stdout"]))
+    assert seen is None or seen.dead
+
+
+async def test_the_tail_of_long_output_is_kept(call):
+    call.shell = {"output_bytes": 1024}
+    fields = (await call.result("shell", {"command": "seq 1 100000"})).structured_content
+    assert fields["stdout"].startswith("... [") and fields["stdout"].endswith("\n99999\n100000\n")
+    assert (fields["stdout_bytes"], fields["stdout_truncated"]) == (588_895, True)
+
+
+async def test_several_commands_share_the_budget(call):
+    result = await call.result("shell", {"commands": ["seq 1 20000"] * 8})
+    assert len(str(result.structured_content)) < 40_000
+    assert len(result.content[0].text) < 12_000
+
+
+async def test_needs_the_second_switch(call):
+    call.gate = Gate(enable_exec_tools=True)
+    assert await call.code("shell", command="ls") == "shell_disabled"
+    assert await call.code("shell", command="rm") == "shell_disabled"

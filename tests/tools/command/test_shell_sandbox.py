@@ -1,0 +1,102 @@
+import os
+import shutil
+import socket
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from toolbox_mcp.tools.settings import ToolSettings
+
+
+@pytest.fixture
+def project():
+    """Return a project that the sandbox's user may enter and write to, whoever runs the tests."""
+    top = Path(tempfile.mkdtemp(prefix="shell-sandbox-")).resolve()
+    os.chmod(top, 0o755)
+    root = top / "project"
+    root.mkdir()
+    os.chmod(root, 0o777)
+    (top / "canary").write_text("outside")
+    yield root
+    shutil.rmtree(top)
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory):
+    """Return a state folder that the tests share, so that a back end is attacked once."""
+    return tmp_path_factory.mktemp("state")
+
+
+@pytest.fixture
+async def call(call, project, verdicts):
+    call.sandbox = replace(call.sandbox, state=verdicts)
+    call.settings = ToolSettings(shell_sandbox=True, shell_timeout=5, script_interpreters={".sh": "sh"})
+    if await call("shell", command="true") != "exit: 0\n(no output)":
+        pytest.skip("no sandbox back end without shortcomings works here")
+    return call
+
+
+async def out(call, command, **more):
+    return (await call.result("shell", {"command": command, "shell": "sh", **more})).structured_content["stdout"]
+
+
+async def test_the_base_is_writable_and_is_where_it_runs(call, project):
+    assert await out(call, "pwd; echo x > made; cat made") == f"{project}\nx\n"
+    assert (project / "made").read_text() == "x\n"
+
+
+async def test_what_lies_outside_cannot_be_read_or_written(call, project):
+    # What is above the base may be the sandbox's own scratch folder, where writing succeeds and changes nothing.
+    command = f"cat {project.parent}/canary ../canary; echo x > ../made; echo x > {project.parent}/canary; echo done"
+    assert await out(call, command) == "done\n"
+    assert (project.parent / "canary").read_text() == "outside"
+    assert sorted(entry.name for entry in project.parent.iterdir()) == ["canary", "project"]
+
+
+async def test_the_argument_of_a_call_cannot_lift_it(call, project):
+    command = f"cat {project.parent}/canary || echo contained"
+    assert await out(call, command, sandboxed=False) == "contained\n"
+
+
+async def test_a_port_of_this_machine_cannot_be_reached(call):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        text = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)"
+        result = await call.result(
+            "shell", {"command": f'/usr/bin/python3 -c "{text}" || echo contained', "shell": "sh"}
+        )
+        assert result.structured_content["stdout"] == "contained\n", result.content[0].text
+        server.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+async def test_the_environment_of_the_host_stays_outside(call):
+    names = {line.split("=")[0] for line in (await out(call, "env", env={"GIVEN": "1"})).splitlines()}
+    assert "GIVEN" in names
+    assert names <= {
+        "GIVEN",
+        "PATH",
+        "HOME",
+        "LANG",
+        "MPLBACKEND",
+        "TMPDIR",
+        "PWD",
+        "OLDPWD",
+        "SHLVL",
+        "_",
+        "TOOLBOX_CALL",
+        "container",
+    }
+
+
+async def test_a_script_runs_there_as_well(call, project):
+    (project / "a.sh").write_text(f"cat {project.parent}/canary || echo contained")
+    answer = await call("run_script", path="a.sh")
+    assert answer.startswith("exit: 0\n--- stdout ---\ncontained")
+
+
+async def test_a_command_that_takes_too_long_is_killed(call):
+    assert (await call("shell", command="while :; do :; done")).startswith("result: ")

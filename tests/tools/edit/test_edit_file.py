@@ -1,0 +1,131 @@
+import hashlib
+import os
+import stat
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("before", "old", "new", "every", "after", "text"),
+    [
+        (b"a b c\n", "b", "x", False, b"a x c\n", "Edited f: 1 replacement(s) at line(s) 1"),
+        (b"a\nb\n", "a\nb", "c", False, b"c\n", "Edited f: 1 replacement(s) at line(s) 1"),
+        (b"1\n2\n1\n", "1", "x", True, b"x\n2\nx\n", "Edited f: 2 replacement(s) at line(s) 1, 3"),
+        (b"aaa", "aa", "b", True, b"ba", "Edited f: 1 replacement(s) at line(s) 1"),
+        (b"a\r\nb\r\nc\r\n", "a\nb", "x\ny", False, b"x\r\ny\r\nc\r\n", "Edited f: 1 replacement(s) at line(s) 1"),
+        (b"a\r\nb\nc\r\n", "b\nc", "b\nd", False, b"a\r\nb\r\nd\r\n", "Edited f: 1 replacement(s) at line(s) 2"),
+        (b"a\nb\n", "a\r\nb", "x\r\ny", False, b"x\ny\n", "Edited f: 1 replacement(s) at line(s) 1"),
+        (b"\tif x:\n", "\tif x:", "\tif y:", False, b"\tif y:\n", "Edited f: 1 replacement(s) at line(s) 1"),
+        (b"a", "a", r"$1 \1 \g<0> \n &", False, rb"$1 \1 \g<0> \n &", "Edited f: 1 replacement(s) at line(s) 1"),
+        (b"f(x.*)", "x.*", "y", False, b"f(y)", "Edited f: 1 replacement(s) at line(s) 1"),
+        ("é\u4e2d\U0001f600".encode(), "\u4e2d", "\u56fd", False, "é\u56fd\U0001f600".encode(), "Edited f: 1 replacement(s) at line(s) 1"),
+        (b"\xef\xbb\xbfa\n", "a", "b", False, b"\xef\xbb\xbfb\n", "Edited f: 1 replacement(s) at line(s) 1"),
+        ("a\n".encode("utf-16"), "a", "é", False, "é\n".encode("utf-16"), "Edited f: 1 replacement(s) at line(s) 1"),
+        (b"caf\xe9 a", "a", "b", True, b"cbf\xe9 b", "Edited f: 2 replacement(s) at line(s) 1"),
+        (b"keep\x07 a", "a", "", False, b"keep\x07 ", "Edited f: 1 replacement(s) at line(s) 1"),
+    ],
+)  # fmt: skip
+async def test_replaces_exactly_and_nothing_else(call, project, before, old, new, every, after, text):
+    (project / "f").write_bytes(before)
+    if text.endswith("line(s) 1") and after.count(b"b") == 2 and every:
+        text = "Edited f: 2 replacement(s) at line(s) 1, 1"
+    result = await call("edit_file", path="f", old_string=old, new_string=new, replace_all=every)
+    assert result == text
+    assert (project / "f").read_bytes() == after
+
+
+@pytest.mark.parametrize(
+    ("before", "arguments", "code"),
+    [
+        (b"a", {"old_string": "b", "new_string": "c"}, "no_match"),
+        (b"a a", {"old_string": "a", "new_string": "c"}, "ambiguous_match"),
+        (b"a", {"old_string": "", "new_string": "c"}, "empty_match"),
+        (b"a", {"old_string": "a", "new_string": "a"}, "no_change"),
+        (b"a\x00", {"old_string": "a", "new_string": "b"}, "binary_file"),
+        (b"a\xe9", {"old_string": "a", "new_string": "\u4e2d"}, "binary_file"),
+        (b"A", {"old_string": "a", "new_string": "b"}, "no_match"),
+        (b"a  b", {"old_string": "a b", "new_string": "b"}, "no_match"),
+        (b"a", {"old_string": "a", "new_string": "b", "expected_etag": "0" * 16}, "file_changed"),
+        (b"a", {"old_string": "a", "new_string": "\ud800"}, "binary_file"),
+        (b"a", {"old_string": "a"}, "invalid_args"),
+        (b"a" * (10 * 2**20 + 1), {"old_string": "b", "new_string": "c"}, "too_large"),
+    ],
+)  # fmt: skip
+async def test_a_refused_edit_leaves_the_file_alone(call, project, before, arguments, code):
+    (project / "f").write_bytes(before)
+    seen = os.stat(project / "f")
+    assert await call.code("edit_file", path="f", **arguments) == code
+    assert (project / "f").read_bytes() == before
+    assert os.stat(project / "f").st_mtime_ns == seen.st_mtime_ns
+    assert os.listdir(project) == ["f"]
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "hint"),
+    [
+        ("\tx = 1\n\ty = 2\n", "    x = 1\n    y = 2", "only indentation differs: tabs and spaces"),
+        ("x = 1  \ny\n", "x = 1\ny", "only trailing white space differs"),
+        ("say “hi”\n", 'say "hi"', "only quotes, dashes or spaces of another kind differ"),
+        ('a "b"\nc\n', 'a \\"b\\"\\nc', 'old_string holds escapes such as \\n or \\" that the file has as characters'),
+        ("Hello World\n", "hello world", "only letter case differs"),
+        ("one\ntwo\n", "1\tone\n2\ttwo", "old_string holds line numbers copied along; leave them out"),
+    ],
+)
+async def test_a_miss_names_its_cause(call, project, text, old, hint):
+    (project / "f").write_text(text)
+    answer = await call("edit_file", path="f", old_string=old, new_string="x")
+    assert (answer["code"], answer["hint"]) == ("no_match", hint)
+
+
+async def test_a_miss_shows_the_nearest_text_with_its_difference(call, project):
+    (project / "f").write_text("one\n\ndef area(width, height):\n    return width * height\n\nlast\n")
+    answer = await call(
+        "edit_file", path="f", old_string="def area(width, hight):\n    return width * hight", new_string=""
+    )
+    assert answer["error"].startswith("old_string is nowhere in f. Nearest: f lines 3-4 (similarity 0.98):\n")
+    assert answer["error"].endswith("def area(width, h{+e+}ight):\n    return width * h{+e+}ight")
+
+
+async def test_an_ambiguous_match_names_count_and_lines(call, project):
+    (project / "f").write_text("x\n" * 12)
+    answer = await call("edit_file", path="f", old_string="x", new_string="y")
+    assert answer["error"] == "old_string occurs 12 times, at lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ..."
+
+
+async def test_mode_and_links_stay(call, project):
+    (project / "f").write_text("a")
+    os.chmod(project / "f", 0o751)
+    (project / "link").symlink_to("f")
+    await call("edit_file", path="link", old_string="a", new_string="b")
+    assert (project / "link").is_symlink()
+    assert (project / "f").read_text() == "b"
+    assert stat.S_IMODE(os.stat(project / "f").st_mode) == 0o751
+
+
+async def test_the_etag_of_the_answer_is_that_of_the_bytes(call, project):
+    (project / "f").write_text("a")
+    result = await call.result("edit_file", {"path": "f", "old_string": "a", "new_string": "b"})
+    assert result.meta["etag"] == hashlib.sha256(b"b").hexdigest()[:16]
+    again = {"path": "f", "old_string": "b", "new_string": "c", "expected_etag": result.meta["etag"]}
+    assert not (await call.result("edit_file", again)).is_error
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [("missing", "not_a_file"), (".", "not_a_file"), ("../x", "path_denied"), (".git/config", "protected_path"),
+     (".GIT/config", "protected_path"), (".mcp.json", "protected_path")],
+)  # fmt: skip
+async def test_only_files_of_the_project_are_edited(call, project, path, code):
+    call.jail["protected"] = [".mcp.json"]
+    for name in (".git/config", ".mcp.json", ".GIT/config"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text("a")
+    (project.parent / "x").write_text("a")
+    assert await call.code("edit_file", path=path, old_string="a", new_string="b") == code
+    assert (project / ".git/config").read_text() == (project.parent / "x").read_text() == "a"
+
+
+async def test_a_failed_edit_of_a_large_file_answers_in_its_time(call, project):
+    (project / "f").write_text("".join(f"some line of text, number {n} of many\n" for n in range(200_000)))
+    answer = await call("edit_file", path="f", old_string="some lime of test\nthat is nowhere " * 50, new_string="x")
+    assert answer["code"] == "no_match"

@@ -1,0 +1,397 @@
+import os
+import random
+import re
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from toolbox_mcp.tools.settings import ToolSettings
+
+
+def tree(folder):
+    """Return names, kinds, modes, targets and bytes of all below a folder, the trash left out."""
+    found = {}
+    for top, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != ".trash"]
+        for name in names + folders:
+            path = os.path.join(top, name)
+            status = os.lstat(path)
+            what = None
+            if stat.S_ISLNK(status.st_mode):
+                what = os.readlink(path)
+            elif stat.S_ISREG(status.st_mode):
+                what = Path(path).read_bytes()
+            found[os.path.relpath(path, folder)] = status.st_mode, what
+    return found
+
+
+@pytest.fixture
+def folder(project):
+    (project / "a.txt").write_bytes(b"one\r\ntwo\n")
+    (project / "b.txt").write_bytes(b"b \xe9 old")
+    os.chmod(project / "b.txt", 0o751)
+    (project / "sub").mkdir(0o750)
+    (project / "sub" / "c.txt").write_bytes(b"old")
+    (project / "link").symlink_to("a.txt")
+    (project / "empty").mkdir()
+    os.mkfifo(project / "pipe")
+    return project
+
+
+CALLS = [
+    ("write_file", {"path": "a.txt", "content": "x"}, ["a.txt"], []),
+    ("write_file", {"path": "link", "content": "x"}, ["a.txt"], []),
+    ("write_file", {"path": "new", "content": "x"}, [], ["new"]),
+    ("write_file", {"path": "n/e/w", "content": "x"}, [], ["n", "n/e", "n/e/w"]),
+    ("edit_file", {"path": "a.txt", "old_string": "one", "new_string": "1"}, ["a.txt"], []),
+    ("edit_file", {"path": "b.txt", "old_string": "old", "new_string": ""}, ["b.txt"], []),
+    ("multi_edit", {"path": "a.txt", "edits": [{"old_string": "one", "new_string": "1"}]}, ["a.txt"], []),
+    ("edit_lines", {"path": "a.txt", "operation": "delete", "match_lines": ["two"]}, ["a.txt"], []),
+    ("replace_in_files", {"pattern": "old", "replacement": "new"}, ["b.txt", "sub/c.txt"], []),
+    ("replace_in_files", {"pattern": "[ot]", "regex": True}, ["a.txt", "b.txt", "sub/c.txt"], []),
+    ("create_directory", {"path": "d"}, [], ["d"]),
+    ("create_directory", {"path": "d/e/f"}, [], ["d", "d/e", "d/e/f"]),
+    ("move_file", {"source": "a.txt", "destination": "z"}, ["a.txt"], ["z"]),
+    ("move_file", {"source": "a.txt", "destination": "n/z"}, ["a.txt"], ["n", "n/z"]),
+    ("move_file", {"source": "sub", "destination": "n/z"}, ["sub"], ["n", "n/z"]),
+    ("move_file", {"source": "a.txt", "destination": "b.txt", "overwrite": True}, ["a.txt", "b.txt"], []),
+    ("move_file", {"source": "b.txt", "destination": "link", "overwrite": True}, ["b.txt", "link"], []),
+    ("move_file", {"source": "link", "destination": "a.txt", "overwrite": True}, ["a.txt", "link"], []),
+    ("move_file", {"source": "pipe", "destination": "pipe2"}, ["pipe"], ["pipe2"]),
+    ("delete_file", {"path": "a.txt"}, ["a.txt"], []),
+    ("delete_file", {"path": "link"}, ["link"], []),
+    ("delete_file", {"path": "empty"}, ["empty"], []),
+    ("delete_file", {"path": "pipe"}, ["pipe"], []),
+    ("delete_file", {"path": "sub", "recursive": True}, ["sub"], []),
+    ("delete_file", {"path": "sub", "recursive": True, "trash_dir": "bin"}, ["sub"], ["bin"]),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "restored", "removed"), CALLS)
+async def test_undo_takes_back_every_byte_and_undoing_the_undo_brings_it_again(
+    call, folder, name, arguments, restored, removed
+):
+    before = tree(folder)
+    made = await call.result(name, arguments)
+    assert not made.is_error, made
+    after = tree(folder)
+    assert after != before
+
+    undone = await call.result("undo", {})
+    assert undone.structured_content == {
+        "call_id": made.meta["call_id"], "tool": name, "restored": restored, "removed": removed,
+    }  # fmt: skip
+    assert undone.content[0].text == (
+        f"Undid {name} ({made.meta['call_id']}): {len(restored)} files restored, {len(removed)} removed"
+    )
+    assert tree(folder) == before
+    assert await call.code("undo") == "not_found"
+    assert await call.code("undo", call_id=made.meta["call_id"]) == "not_found"
+
+    redone = await call.result("undo", {"call_id": undone.meta["call_id"]})
+    assert not redone.is_error, redone
+    assert redone.structured_content["tool"] == "undo"
+    assert tree(folder) == after
+
+    assert (await call.result("undo", {"call_id": redone.meta["call_id"]})).structured_content["tool"] == "undo"
+    assert tree(folder) == before
+
+
+async def test_undo_goes_back_call_by_call(call, folder):
+    states = [tree(folder)]
+    for name, arguments in [
+        ("move_file", {"source": "sub", "destination": "lib"}),
+        ("edit_file", {"path": "lib/c.txt", "old_string": "old", "new_string": "new"}),
+        ("write_file", {"path": "lib/d/e.txt", "content": "e"}),
+        ("replace_in_files", {"pattern": "e", "replacement": "E"}),
+        ("move_file", {"source": "lib", "destination": "src/lib"}),
+        ("edit_lines", {"path": "src/lib/c.txt", "operation": "insert", "lines": ["more"]}),
+        ("delete_file", {"path": "src", "recursive": True}),
+        ("create_directory", {"path": "src/lib"}),
+        ("write_file", {"path": "src/lib/c.txt", "content": "other"}),
+    ]:
+        result = await call.result(name, arguments)
+        assert not result.is_error, result
+        states.append(tree(folder))
+    states.pop()
+    while states:
+        result = await call.result("undo", {})
+        assert not result.is_error, result
+        assert tree(folder) == states.pop()
+    assert await call.code("undo") == "not_found"
+
+
+@pytest.mark.parametrize(("name", "arguments", "restored", "removed"), CALLS)
+async def test_what_changed_since_is_not_touched(call, folder, name, arguments, restored, removed):
+    await call.result(name, arguments)
+    changed = folder / (removed or restored)[-1]
+    if name == "delete_file":
+        changed = next(folder.glob("*/*.2*"))
+    elif name == "move_file":
+        changed = folder / arguments["destination"]
+    if name == "create_directory":
+        (changed / "mine").write_text("mine")
+    elif changed.is_symlink() or not (changed.is_file() or changed.is_dir()):
+        changed.unlink()
+        changed.write_text("mine")
+    elif changed.is_dir():
+        (changed / "c.txt").write_text("mine")
+    else:
+        changed.write_text("mine")
+    before = tree(folder)
+    assert await call.code("undo") == "changed_since"
+    assert tree(folder) == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda project: (project / "b.txt").unlink(),
+        lambda project: os.chmod(project / "b.txt", 0o600),
+        lambda project: (project / "sub/c.txt").write_text("x"),
+        lambda project: shutil.rmtree(project / "sub"),
+        lambda project: ((project / "sub").rename(project / "sub2"), (project / "sub").symlink_to("sub2")),
+        lambda project: ((project / "b.txt").unlink(), (project / "b.txt").mkdir()),
+        lambda project: ((project / "b.txt").unlink(), os.mkfifo(project / "b.txt")),
+        lambda project: ((project / "b.txt").rename(project / "b2"), (project / "b.txt").symlink_to("b2")),
+        lambda project: (project / "b.txt").write_bytes(b"x" * 2**24),
+    ],
+)
+async def test_one_changed_file_of_many_stops_all(call, folder, change):
+    await call("replace_in_files", pattern="old", replacement="new")
+    change(folder)
+    before = tree(folder)
+    assert await call.code("undo") == "changed_since"
+    assert tree(folder) == before
+
+
+async def test_a_file_with_the_same_bytes_again_has_not_changed(call, folder):
+    await call("edit_file", path="b.txt", old_string="old", new_string="new")
+    data = (folder / "b.txt").read_bytes()
+    (folder / "b.txt").write_bytes(b"in between")
+    (folder / "b.txt").write_bytes(data)
+    assert (await call("undo")).endswith("1 files restored, 0 removed")
+
+
+async def test_a_place_that_is_taken_again_stops_the_way_back(call, folder):
+    await call("delete_file", path="a.txt")
+    (folder / "a.txt").write_text("mine")
+    assert await call.code("undo") == "changed_since"
+    await call("move_file", source="b.txt", destination="z")
+    (folder / "b.txt").mkdir()
+    assert await call.code("undo") == "changed_since"
+    assert (folder / "a.txt").read_text() == "mine"
+
+
+async def test_an_older_call_is_undone_by_its_id_while_nothing_else_changed_its_files(call, folder):
+    first = await call.result("edit_file", {"path": "a.txt", "old_string": "one", "new_string": "1"})
+    second = await call.result("edit_file", {"path": "a.txt", "old_string": "two", "new_string": "2"})
+    other = await call.result("write_file", {"path": "z", "content": "z"})
+    call_id = first.meta["call_id"]
+    assert await call.code("undo", call_id=call_id) == "changed_since"
+    assert not (await call.result("undo", {"call_id": second.meta["call_id"]})).is_error
+    assert not (await call.result("undo", {"call_id": call_id})).is_error
+    assert (folder / "a.txt").read_bytes() == b"one\r\ntwo\n"
+    assert (await call.result("undo", {})).structured_content["call_id"] == other.meta["call_id"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "code"),
+    [
+        ("delete_file", {"path": "a.txt", "mode": "permanent"}, "refused"),
+        ("bash", {"command": "true"}, "refused"),
+        ("read_file", {"path": "a.txt"}, "not_found"),
+        ("edit_file", {"path": "a.txt", "old_string": "nowhere", "new_string": ""}, "not_found"),
+        ("create_directory", {"path": "empty"}, "not_found"),
+        ("replace_in_files", {"pattern": "nowhere"}, "not_found"),
+        ("replace_in_files", {"pattern": "old", "dry_run": True}, "not_found"),
+        ("move_file", {"source": "a.txt", "destination": "pipe", "overwrite": True}, "refused"),
+    ],
+)
+async def test_what_cannot_be_undone_says_so(call, folder, name, arguments, code):
+    call.allowed_commands = ("true",)
+    made = await call.result(name, arguments)
+    assert await call.code("undo", call_id=made.meta["call_id"]) == code
+    assert await call.code("undo") == "not_found"
+
+
+async def test_unknown_ids_and_nothing_at_all_are_not_found(call, folder):
+    assert await call.code("undo") == "not_found"
+    for call_id in ("x", "", "\x00", "x" * 10_000):
+        assert await call.code("undo", call_id=call_id) == "not_found"
+
+
+async def test_what_is_too_large_to_keep_cannot_be_undone(call, project):
+    call.settings = ToolSettings(undo_max_bytes=10)
+    (project / "small").write_bytes(b"0123456789")
+    (project / "large").write_bytes(b"0123456789a")
+    small = await call.result("edit_file", {"path": "small", "old_string": "5", "new_string": "five"})
+    large = await call.result("edit_file", {"path": "large", "old_string": "5", "new_string": "five"})
+    many = await call.result("replace_in_files", {"pattern": "1", "replacement": "one"})
+    for result in (large, many):
+        answer = await call("undo", call_id=result.meta["call_id"])
+        assert (answer["code"], answer["error"].split(": ")[1]) == (
+            "refused",
+            "what it changed is larger than 10 bytes",
+        )
+    assert await call.code("undo") == "changed_since"
+    (project / "small").write_bytes(b"01234five6789")
+    undone = await call.result("undo", {})
+    assert undone.structured_content["call_id"] == small.meta["call_id"]
+    assert await call.code("undo", call_id=undone.meta["call_id"]) == "refused"
+
+
+async def test_a_created_file_is_undone_whatever_its_size(call, project):
+    call.settings = ToolSettings(undo_max_bytes=0)
+    await call("write_file", path="f", content="x" * 1000)
+    assert (await call("undo")).endswith("0 files restored, 1 removed")
+    assert os.listdir(project) == []
+
+
+async def test_fifty_calls_are_kept(call, project):
+    ids = []
+    for number in range(52):
+        ids.append((await call.result("write_file", {"path": f"f{number}", "content": ""})).meta["call_id"])
+    assert await call.code("undo", call_id=ids[0]) == "not_found"
+    assert await call.code("undo", call_id=ids[1]) == "not_found"
+    assert not (await call.result("undo", {"call_id": ids[51]})).is_error
+    assert await call.code("undo", call_id=ids[2]) == "not_found"
+    assert not (await call.result("undo", {"call_id": ids[3]})).is_error
+
+
+async def test_a_failure_in_the_middle_takes_back_what_was_undone(call, folder, monkeypatch):
+    from toolbox_mcp.safety import batch
+
+    await call("replace_in_files", pattern="old", replacement="new")
+    before = tree(folder)
+    real = batch._swap
+
+    def second_fails(item, dir_fd):
+        if item.change.place.name == "c.txt":
+            raise OSError(28, "No space left on device")
+        real(item, dir_fd)
+
+    monkeypatch.setattr(batch, "_swap", second_fails)
+    assert await call.code("undo") == "refused"
+    assert tree(folder) == before
+    monkeypatch.undo()
+    assert (await call("undo")).endswith("2 files restored, 0 removed")
+
+
+async def test_a_move_whose_second_half_cannot_be_undone_stays_moved(call, folder, monkeypatch):
+    from toolbox_mcp.safety import batch
+
+    await call("move_file", source="a.txt", destination="b.txt", overwrite=True)
+    before = tree(folder)
+
+    def fails(dir_fd, item):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(batch, "_stage", fails)
+    assert await call.code("undo") == "refused"
+    assert tree(folder) == before
+
+
+async def test_undo_writes_nothing_protected(call, folder, monkeypatch):
+    from toolbox_mcp.safety.protected import Protected
+
+    await call("edit_file", path="a.txt", old_string="one", new_string="1")
+    await call("move_file", source="b.txt", destination="z")
+    monkeypatch.setattr(Protected, "name_refusal", lambda *_, **__: "it is")
+    before = tree(folder)
+    assert await call.code("undo") == "protected_path"
+    assert tree(folder) == before
+
+
+async def test_what_undo_restored_is_known_to_the_session(call, folder):
+    await call("read_file", path="a.txt")
+    await call("edit_file", path="a.txt", old_string="one", new_string="1")
+    await call("undo")
+    assert await call("write_file", path="a.txt", content="x") == "Overwrote a.txt (1 bytes)"
+    await call("undo")
+    (folder / "a.txt").write_text("someone else's")
+    assert await call.code("write_file", path="a.txt", content="x") == "file_changed"
+
+
+async def test_an_unsafe_write_outside_is_undone_where_it_was(call, folder):
+    from toolbox_mcp.server.pipeline import Rules
+
+    call.rules = Rules(allow_unsafe=True)
+    outside = folder.parent / "outside"
+    outside.write_text("old")
+    await call("write_file", path=str(outside), content="new", unsafe=True)
+    assert re.fullmatch(r"Undid write_file \(\w+\): 1 files restored, 0 removed", await call("undo"))
+    assert outside.read_text() == "old"
+
+
+async def test_the_names_of_very_many_files_are_cut_and_their_number_told(call, project):
+    for number in range(3000):
+        (project / f"{number:0200}").write_text("a")
+    await call("replace_in_files", pattern="a", replacement="b")
+    undone = await call.result("undo", {})
+    assert undone.content[0].text.endswith("3000 files restored, 0 removed")
+    assert len(undone.structured_content["restored"]) == 2000
+
+
+async def test_one_session_does_not_undo_what_another_did(project):
+    from toolbox_mcp.safety.roots import Roots
+    from toolbox_mcp.server.sessions import Owners
+
+    owners = Owners()
+    roots = Roots([project])
+    history = owners.of("one").session.history
+    history.journal("call", "write_file", 100).replace(roots.place("f"), b"x")
+    assert owners.of("two").session.history.find("call") is None
+    owners.drop("one")
+    assert owners.of("one").session.history.find("call") is None
+    roots.close()
+
+
+NAMES = ["a.txt", "b.txt", "sub", "sub/c.txt", "sub/deep/d", "link", "new", "empty"]
+
+
+def some_call(chance):
+    """Return a call that may or may not make sense."""
+    path, other = chance.choice(NAMES), chance.choice(NAMES)
+    return chance.choice(
+        [
+            ("write_file", {"path": path, "content": chance.choice(["x", "old\r\n", ""])}),
+            (
+                "edit_file",
+                {"path": path, "old_string": "o", "new_string": chance.choice(["", "oo", "\n"]), "replace_all": True},
+            ),
+            ("edit_lines", {"path": path, "operation": "insert", "lines": ["o"], "position": "start"}),
+            ("replace_in_files", {"pattern": chance.choice("oxl\n"), "replacement": chance.choice(["", "old"])}),
+            ("create_directory", {"path": path}),
+            ("move_file", {"source": path, "destination": other, "overwrite": chance.random() < 0.5}),
+            ("delete_file", {"path": path, "recursive": True, "trash_dir": chance.choice([None, "bin"])}),
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_any_row_of_calls_is_taken_back_and_brought_again(call, folder, seed):
+    chance = random.Random(seed)
+    start = tree(folder)
+    before, after = {}, {}
+    for _ in range(40):
+        name, arguments = some_call(chance)
+        state = tree(folder)
+        result = await call.result(name, arguments)
+        if result.is_error:
+            assert tree(folder) == state
+        else:
+            before[result.meta["call_id"]], after[result.meta["call_id"]] = state, tree(folder)
+    undos = []
+    while not (undone := await call.result("undo", {})).is_error:
+        made = undone.structured_content["call_id"]
+        assert tree(folder) == before[made]
+        undos.append((undone.meta["call_id"], made))
+    assert undone.structured_content["code"] == "not_found"
+    assert len(undos) > 5
+    assert tree(folder) == start
+    for call_id, made in reversed(undos):
+        assert not (await call.result("undo", {"call_id": call_id})).is_error
+        assert tree(folder) == after[made]

@@ -1,0 +1,116 @@
+import base64
+import hashlib
+import os
+import stat
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "data"),
+    [
+        ({"content": "hello\n"}, b"hello\n"),
+        ({"content": ""}, b""),
+        ({"content": "a\r\nb\rc\n"}, b"a\r\nb\rc\n"),
+        ({"content": "é\u4e2d"}, "é\u4e2d".encode()),
+        ({"content": base64.b64encode(bytes(range(256))).decode(), "encoding": "binary"}, bytes(range(256))),
+    ],
+)
+async def test_writes_the_content_as_given(call, project, arguments, data):
+    assert await call("write_file", path="new.txt", **arguments) == f"Created new.txt ({len(data)} bytes)"
+    assert (project / "new.txt").read_bytes() == data
+    again = await call("write_file", path="new.txt", **arguments)
+    assert again == f"Overwrote new.txt ({len(data)} bytes)"
+
+
+@pytest.mark.parametrize(
+    ("path", "arguments", "code"),
+    [
+        ("f", {"overwrite": False}, "exists"),
+        ("folder", {}, "is_a_directory"),
+        ("pipe", {}, "not_a_file"),
+        ("no/such", {"create_parents": False}, "not_found"),
+        ("/".join("123456789") + "/f", {}, "refused"),
+        ("f/below", {}, "not_a_directory"),
+        ("../x", {}, "path_denied"),
+        ("/etc/x", {}, "path_denied"),
+        ("outside", {}, "path_denied"),
+        ("dangling", {}, "path_denied"),
+        (".git/hooks/post-commit", {}, "protected_path"),
+        ("git-link/hooks/x", {}, "protected_path"),
+        ("f", {"encoding": "binary", "content": "no base64!"}, "invalid_args"),
+        ("f", {"content": "\ud800"}, "invalid_args"),
+        ("f", {"expected_etag": "0" * 16}, "file_changed"),
+        ("missing", {"expected_etag": "0" * 16}, "file_changed"),
+        ("f", {"content": 5}, "invalid_args"),
+        ("f", {"content": "x" * (16 * 2**20 + 1)}, "too_large"),
+        ("x" * 300, {}, "path_denied"),
+    ],
+)
+async def test_a_refused_write_changes_nothing(call, project, path, arguments, code):
+    (project.parent / "x").write_text("outside")
+    (project / "f").write_text("old")
+    (project / "folder").mkdir()
+    (project / ".git").mkdir()
+    (project / "git-link").symlink_to(".git")
+    (project / "outside").symlink_to("../x")
+    (project / "dangling").symlink_to("../nowhere")
+    os.mkfifo(project / "pipe")
+    before = sorted(os.walk(project.parent))
+    assert await call.code("write_file", **{"path": path, "content": "new"} | arguments) == code
+    assert sorted(os.walk(project.parent)) == before
+    assert (project / "f").read_text() == "old"
+    assert (project.parent / "x").read_text() == "outside"
+
+
+async def test_parents_are_made_and_the_mode_is_that_of_the_umask(call, project):
+    await call("write_file", path="a/b/c.txt", content="x")
+    assert (project / "a/b/c.txt").read_text() == "x"
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE(os.stat(project / "a/b/c.txt").st_mode) == 0o666 & ~umask
+
+
+async def test_the_mode_of_an_existing_file_stays_and_a_link_keeps_its_target(call, project):
+    (project / "f").write_text("old")
+    os.chmod(project / "f", 0o640)
+    (project / "link").symlink_to("f")
+    await call("write_file", path="link", content="new")
+    assert (project / "link").is_symlink()
+    assert ((project / "f").read_text(), stat.S_IMODE(os.stat(project / "f").st_mode)) == ("new", 0o640)
+
+
+async def test_a_file_that_changed_since_this_session_read_it_is_not_overwritten(call, project):
+    (project / "f").write_text("one")
+    await call("read_file", path="f")
+    (project / "f").write_text("someone else's")
+    assert await call.code("write_file", path="f", content="two") == "file_changed"
+    assert (project / "f").read_text() == "someone else's"
+    await call("read_file", path="f")
+    assert await call("write_file", path="f", content="two") == "Overwrote f (3 bytes)"
+    assert await call("write_file", path="f", content="three") == "Overwrote f (5 bytes)"
+
+
+async def test_a_file_never_read_is_overwritten(call, project):
+    (project / "f").write_text("one")
+    assert await call("write_file", path="f", content="two") == "Overwrote f (3 bytes)"
+
+
+async def test_the_expected_etag_lets_the_write_through(call, project):
+    (project / "f").write_text("one")
+    tag = hashlib.sha256(b"one").hexdigest()[:16]
+    result = await call.result("write_file", {"path": "f", "content": "two", "expected_etag": tag})
+    assert result.meta["etag"] == hashlib.sha256(b"two").hexdigest()[:16]
+
+
+async def test_unsafe_writes_outside_only_where_granted_and_never_what_is_protected(call, project):
+    from toolbox_mcp.server.pipeline import Rules
+
+    call.rules = Rules(allow_unsafe=True)
+    outside = project.parent / "outside.txt"
+    assert await call("write_file", path=str(outside), content="x", unsafe=True) == f"Created {outside} (1 bytes)"
+    assert call.overrides == [("write_file", f"path {outside}")]
+    (project.parent / ".git").mkdir()
+    assert (
+        await call.code("write_file", path=str(project.parent / ".git/x"), content="x", unsafe=True) == "protected_path"
+    )

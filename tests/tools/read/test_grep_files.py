@@ -1,0 +1,400 @@
+import os
+
+import pytest
+
+CODE = """import os
+
+def alpha():
+    return 1
+
+
+def beta():
+    return alpha()
+"""
+
+
+@pytest.fixture
+def folder(project):
+    (project / "src").mkdir()
+    (project / "src" / "code.py").write_text(CODE)
+    (project / "notes.txt").write_bytes(b"alpha beta\r\nALPHA\r\n")
+    (project / ".env").write_text("alpha=1\n")
+    (project / "bin").write_bytes(b"alpha\x00alpha\n")
+    (project / "node_modules").mkdir()
+    (project / "node_modules" / "m.js").write_text("alpha\n")
+    (project / "skipped.log").write_text("alpha\n")
+    (project / ".gitignore").write_text("*.log\n")
+    (project / "link.txt").symlink_to("notes.txt")
+    os.mkfifo(project / "pipe")
+    return project
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rows"),
+    [
+        (
+            {"pattern": "alpha"},
+            [".env:1: alpha=1", "notes.txt:1: alpha beta", "src/code.py:3: def alpha():", "src/code.py:8:     return alpha()"],
+        ),
+        ({"pattern": "^alpha beta$"}, ["notes.txt:1: alpha beta"]),
+        ({"pattern": "ALPHA", "path": "notes.txt"}, ["notes.txt:2: ALPHA"]),
+        ({"pattern": "alpha", "ignore_case": True, "glob": "*.txt"}, ["notes.txt:1: alpha beta", "notes.txt:2: ALPHA"]),
+        ({"pattern": "alpha()", "match": "literal"}, ["src/code.py:3: def alpha():", "src/code.py:8:     return alpha()"]),
+        ({"pattern": "alpha", "glob": "*.{py,rb}", "output": "files"}, ["src/code.py"]),
+        ({"pattern": "alpha", "glob": "src/**"}, ["src/code.py:3: def alpha():", "src/code.py:8:     return alpha()"]),
+        ({"pattern": "alpha", "glob": "!*.py", "output": "files"}, [".env", "notes.txt"]),
+        ({"pattern": "alpha", "output": "count"}, [".env: 1", "notes.txt: 1", "src/code.py: 2"]),
+        ({"pattern": "alpha", "path": "node_modules"}, ["node_modules/m.js:1: alpha"]),
+        (
+            {"pattern": "alpha", "include_ignored": True, "output": "files"},
+            [".env", "node_modules/m.js", "notes.txt", "skipped.log", "src/code.py"],
+        ),
+        ({"pattern": "alpha", "path": "skipped.log"}, ["skipped.log:1: alpha"]),
+        (
+            {"pattern": "def", "context": 1},
+            [
+                "src/code.py-2- ", "src/code.py:3: def alpha():", "src/code.py-4-     return 1", "--",
+                "src/code.py-6- ", "src/code.py:7: def beta():", "src/code.py-8-     return alpha()",
+            ],
+        ),
+        (
+            {"pattern": "def", "before": 2, "after": 2, "path": "src"},
+            [f"src/code.py{m}{n}{m} {line}" for n, m, line in zip(
+                range(1, 9), ["-", "-", ":", "-", "-", "-", ":", "-"], CODE.split("\n"), strict=False)],
+        ),
+        ({"pattern": "(?<=def )alpha"}, ["src/code.py:3: def alpha():"]),
+        ({"pattern": r"(\w)\1"}, ["no matches for (\\w)\\1"]),
+        ({"pattern": "def(?= beta)", "context": 0}, ["src/code.py:7: def beta():"]),
+        ({"pattern": r"return 1\n\n\ndef", "path": "src"}, [
+            "src/code.py:4:     return 1", "src/code.py:5: ", "src/code.py:6: ", "src/code.py:7: def beta():"]),
+        ({"query": ["def alpha():", "return 1"], "match": "block"}, [
+            "src/code.py:3-4:", "3\tdef alpha():", "4\t    return 1"]),
+        ({"query": ["DEF alpha():\nreturn 1"], "match": "block", "ignore_case": True, "output": "count"}, ["src/code.py: 1"]),
+        ({"pattern": "code", "target": "path"}, ["src/code.py"]),
+        ({"pattern": "notes|beta", "target": "both", "output": "files"}, ["notes.txt", "notes.txt", "src/code.py"]),
+        ({"pattern": "(?<=s)rc/", "target": "path"}, ["src/code.py"]),
+        ({"pattern": "nowhere"}, ["no matches for nowhere"]),
+        ({"pattern": "(a+)+$", "path": "notes.txt"}, ["notes.txt:1: alpha beta"]),
+    ],
+)  # fmt: skip
+async def test_finds_what_is_asked_for(call, folder, arguments, rows):
+    assert (await call("grep_files", **arguments)).split("\n") == rows
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({}, "invalid_args"),
+        ({"match": "block"}, "invalid_args"),
+        ({"pattern": ""}, "empty_pattern"),
+        ({"query": [" "], "match": "block"}, "empty_pattern"),
+        ({"pattern": "("}, "bad_pattern"),
+        ({"pattern": "[a"}, "bad_pattern"),
+        ({"pattern": "(?R)"}, "bad_pattern"),
+        ({"pattern": "(?=("}, "bad_pattern"),
+        ({"pattern": "a{1000000000}"}, "bad_pattern"),
+        ({"pattern": "a", "glob": "[x"}, "bad_pattern"),
+        ({"pattern": "a", "path": "missing"}, "not_a_directory"),
+        ({"pattern": "a", "path": "pipe"}, "not_a_file"),
+        ({"pattern": "a", "path": ".."}, "path_denied"),
+        ({"pattern": "a", "limit": 0}, "invalid_args"),
+        ({"pattern": "a", "limit": 201}, "invalid_args"),
+        ({"pattern": "a", "context": 51}, "invalid_args"),
+    ],
+)
+async def test_refuses_what_cannot_be_searched(call, folder, arguments, code):
+    assert await call.code("grep_files", **arguments) == code
+
+
+async def test_a_pattern_that_backtracks_for_ever_is_stopped(call, project):
+    from toolbox_mcp.tools.settings import ToolSettings
+
+    call.settings = ToolSettings(regex_timeout=0.2)
+    (project / "a").write_text("a" * 40 + "!\n")
+    assert await call.code("grep_files", pattern=r"(?=a)(a|aa)+\d") == "regex_timeout"
+    assert await call("grep_files", pattern="aaa!") == f"a:1: {'a' * 40}!"
+
+
+async def test_above_the_limit_the_first_matches_by_path_are_told(call, project):
+    for n in range(60):
+        (project / f"{n:02}.txt").write_text("hit\n" * 3)
+    rows = (await call("grep_files", pattern="hit", limit=4)).split("\n")
+    assert rows == ["00.txt:1: hit", "00.txt:2: hit", "00.txt:3: hit", "01.txt:1: hit", "... (stopped at 4 matches)"]
+    rows = (await call("grep_files", pattern="hit", limit=2, output="files")).split("\n")
+    assert rows == ["00.txt", "01.txt", "... (stopped at 2 matches)"]
+    rows = (await call("grep_files", pattern="(?<!x)hit", limit=2)).split("\n")
+    assert rows == ["00.txt:1: hit", "00.txt:2: hit", "... (stopped at 2 matches)"]
+
+
+async def test_exactly_the_limit_is_not_stopped(call, project):
+    (project / "a").write_text("hit\n" * 4)
+    assert (await call("grep_files", pattern="hit", limit=4)).count("\n") == 3
+
+
+async def test_a_long_line_is_cut_around_the_match(call, project):
+    (project / "a").write_text("x" * 5000 + "needle" + "y" * 5000 + "\n")
+    text = await call("grep_files", pattern="needle")
+    assert len(text) < 520
+    assert "xneedley" in text
+
+
+async def test_a_twenty_megabyte_line_is_not_a_problem(call, project):
+    (project / "a").write_bytes(b"x" * (20 << 20))
+    assert await call("grep_files", pattern="x") == "no matches for x"
+
+
+async def test_odd_names_and_bytes_are_shown(call, project):
+    (project / "a\nb").write_bytes(b"hit \xff\x1b[0m\n")
+    (project / "-e").write_bytes(b"hit\n")
+    assert (await call("grep_files", pattern="hit")).split("\n") == ["-e:1: hit", "a<U+000A>b:1: hit \ufffd<U+001B>[0m"]
+
+
+@pytest.mark.parametrize("pattern", ["-e", "--version", "-f/etc/passwd", "--pre=sh"])
+async def test_a_pattern_is_never_an_option(call, project, pattern):
+    (project / "a").write_text(f"{pattern} here\n")
+    assert await call("grep_files", pattern=pattern) == f"a:1: {pattern} here"
+
+
+async def grep(call, **arguments):
+    answer = await call("grep_files", **arguments)
+    assert isinstance(answer, str), answer
+    return answer.split("\n")
+
+
+async def test_context_that_looks_like_a_match_is_shown_as_it_is(call, project):
+    (project / "a").write_text("1: one\n2:3: two\n--\nneedle\n")
+    assert await grep(call, pattern="needle", context=3) == ["a-1- 1: one", "a-2- 2:3: two", "a-3- --", "a:4: needle"]
+
+
+async def test_context_stays_with_its_matches_when_the_limit_cuts(call, project):
+    (project / "a").write_text("".join(f"{n} {'hit' if n % 4 == 0 else ''}\n" for n in range(1, 20)))
+    for pattern in ("hit", "(?<=\\d )hit"):
+        assert await grep(call, pattern=pattern, limit=2, context=1) == [
+            "a-3- 3 ", "a:4: 4 hit", "a-5- 5 ", "--", "a-7- 7 ", "a:8: 8 hit", "a-9- 9 ", "... (stopped at 2 matches)"
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", ["hit", "hit(?!x)"])
+async def test_groups_that_touch_are_one(call, project, pattern):
+    (project / "a").write_text("hit\n1\n2\nhit\n4\n5\n6\nhit\n")
+    (project / "b").write_text("hit\n")
+    assert await grep(call, pattern=pattern, context=1) == [
+        "a:1: hit", "a-2- 1", "a-3- 2", "a:4: hit", "a-5- 4", "--", "a-7- 6", "a:8: hit", "--", "b:1: hit"
+    ]  # fmt: skip
+
+
+async def test_before_and_after_are_at_least_the_context(call, project):
+    (project / "a").write_text("1\n2\nhit\n4\n5\n")
+    assert await grep(call, pattern="hit", context=1, after=2) == ["a-2- 2", "a:3: hit", "a-4- 4", "a-5- 5"]
+    assert await grep(call, pattern="hit", before=2) == ["a-1- 1", "a-2- 2", "a:3: hit"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "options", "lines"),
+    [
+        ("one\\n  two", {}, [1, 2]),
+        ("one\\r?\\n  two", {}, [1, 2]),
+        ("(?s)two.*four", {}, [2, 3, 4]),
+        ("one\n  two", {"match": "literal"}, [1, 2]),
+        ("one\r\n  two", {"match": "literal"}, [1, 2]),
+        ("(one)\\n  two(?= )", {}, [1, 2]),
+        ("one[\\s]+two", {}, []),
+        ("two [^x]+four", {}, []),
+        (r"C:\\new[^x]+four", {}, []),
+        (r"C:\\new", {}, [2]),
+        ("four$", {}, [4]),
+        ("^four$", {}, [4]),
+        ("(four)$(?!x)", {}, [4]),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+async def test_matches_span_lines_where_asked_whatever_the_line_ends(call, project, pattern, options, lines, end):
+    (project / "a").write_bytes(end.join(["one", "  two C:\\new", "three", "four", ""]).encode())
+    rows = await grep(call, pattern=pattern, **options)
+    assert [int(row.split(":")[1]) for row in rows if row.startswith("a:")] == lines
+    assert not any("\r" in row for row in rows)
+
+
+async def test_files_in_any_encoding_are_searched(call, project):
+    for name, encoding in (("a", "utf-8"), ("b", "utf-8-sig"), ("c", "utf-16"), ("e", "latin-1")):
+        (project / name).write_bytes("père Noël\r\nx\r\n".encode(encoding))
+    (project / "d").write_bytes(b"\xfe\xff" + "père Noël\n".encode("utf-16-be"))
+    for pattern in ("^p.re", "^p.re(?= )"):
+        assert await grep(call, pattern=pattern) == [
+            *(f"{name}:1: père Noël" for name in "abcd"),
+            *(["e:1: p\ufffdre No\ufffdl"] if "(?=" in pattern else []),
+        ]
+    assert await grep(call, pattern="No", path="e") == ["e:1: p\ufffdre No\ufffdl"]
+    assert await grep(call, query=["père Noël", "x"], match="block", output="files") == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("engine", ["hit", "hit(?!x)"])
+@pytest.mark.parametrize("output", ["lines", "files", "count"])
+async def test_names_of_any_bytes_are_shown_in_every_output(call, project, engine, output):
+    for name in (b"a\nb", b"./c\n./d", b"\xff\xfe", b"\x1b[31m"):
+        path = project / os.fsdecode(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("hit\nhit\n")
+    names = ["<U+001B>[31m", "a<U+000A>b", "c<U+000A>./d", "\ufffd\ufffd"]
+    want = {
+        "lines": [f"{name}:{n}: hit" for name in names for n in (1, 2)],
+        "files": names,
+        "count": [f"{name}: 2" for name in names],
+    }
+    assert await grep(call, pattern=engine, output=output) == want[output]
+    assert await grep(call, pattern="31m|b$|/d$", target="path") == names[:3]
+    assert await grep(call, pattern="(?<=3)1m|(?=b$)|(?=/d$)", target="path") == names[:3]
+
+
+async def test_what_gitignore_says_above_the_folder_holds_up_to_the_root(call, project):
+    (project.parent / ".gitignore").write_text("*.py\n")
+    files = {
+        ".gitignore": "*.log\n/a/b/out\n!keep.log\n**/deep.txt\na/*/odd?\n",
+        "a/.gitignore": "*.tmp\n/b/c/x.txt\n!/b/odd2\nonly/\n\\#hash\n",
+        "a/b/.gitignore": "!back.tmp\n",
+    }
+    for name in (
+        *("1.py", "1.log", "keep.log", "out", "1.tmp", "back.tmp", "odd1", "odd2", "x.txt", "only", "#hash"),
+        *("c/x.txt", "c/y.txt", "c/out", "c/deep.txt", "c/only/z", "c/1.log"),
+    ):
+        files[f"a/b/{name}"] = "hit\n"
+    for name, text in files.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    want = ["1.py", "back.tmp", "c/out", "c/y.txt", "keep.log", "odd2", "only", "x.txt"]
+    assert await grep(call, pattern="hit", path="a/b", output="files") == [f"a/b/{name}" for name in want]
+    assert await grep(call, pattern="hit", output="files") == [f"a/b/{name}" for name in want]
+    assert await grep(call, pattern="(?=hit)", path="a/b", output="files") == [f"a/b/{name}" for name in want]
+    assert await grep(call, pattern="hit", path="a/b/c", output="count") == ["a/b/c/out: 1", "a/b/c/y.txt: 1"]
+    globbed = await call("glob", pattern="**", base="a/b")
+    assert globbed.split("\n") == [f"a/b/{name}" for name in want]
+
+
+async def test_odd_folder_names_do_not_change_what_gitignore_says(call, project):
+    for folder in ("a[b]", "a*", "!a", "#a", "a b ", "a\nb", "\\a", "{a}"):
+        (project / folder / "sub").mkdir(parents=True)
+        (project / folder / ".gitignore").write_text("*.log\n/sub/out\n")
+        for name in ("x.log", "out", "in"):
+            (project / folder / "sub" / name).write_text("hit\n")
+        rows = await grep(call, pattern="hit", path=f"{folder}/sub", output="files")
+        assert rows == [f"{folder}/sub/in".replace("\n", "<U+000A>")]
+
+
+async def test_the_rules_of_a_root_around_a_root_do_not_hold_in_it(call, project):
+    (project / ".gitignore").write_text("*.txt\n")
+    inner = project / "inner"
+    (inner / "sub").mkdir(parents=True)
+    (inner / "sub" / "a.txt").write_text("hit\n")
+    call.roots = [inner, project]
+    assert await grep(call, pattern="hit", path="sub") == ["sub/a.txt:1: hit"]
+
+
+async def test_files_of_other_roots_have_absolute_names(call, project, tmp_path):
+    other = tmp_path / "other"
+    (other / "sub").mkdir(parents=True)
+    (other / "sub" / "a").write_text("hit\n")
+    call.roots = [project, other]
+    shown = f"{other.resolve()}/sub/a"
+    assert await grep(call, pattern="hit", path=str(other)) == [f"{shown}:1: hit"]
+    assert await grep(call, pattern="hit", path=str(other / "sub" / "a"), output="count") == [f"{shown}: 1"]
+    assert await grep(call, pattern="sub/a", path=str(other), target="path") == [shown]
+
+
+@pytest.mark.parametrize(
+    ("glob", "files"),
+    [
+        ("foo{,.txt}", ["foo", "foo.txt"]),
+        ("*.{txt,py}", ["a.py", "foo.txt", "src/b.py", "src/lib/c.py"]),
+        ("{a,b}.py", ["a.py", "src/b.py"]),
+        ("{src,nowhere}/**/*.py", ["src/b.py", "src/lib/c.py"]),
+        ("src/*.py", ["src/b.py"]),
+        ("./src/*.py", ["src/b.py"]),
+        ("/src/*.py", ["src/b.py"]),
+        ("src/{lib/c,b}.py", ["src/b.py", "src/lib/c.py"]),
+        ("!src/**", ["a.py", "foo", "foo.txt", "include:py"]),
+        ("!*.py", ["foo", "foo.txt", "include:py"]),
+        ("**/lib/**", ["src/lib/c.py"]),
+        ("include:py", ["include:py"]),
+        ("[!a].py", ["src/b.py", "src/lib/c.py"]),
+        ("**", ["a.py", "foo", "foo.txt", "include:py", "src/b.py", "src/lib/c.py"]),
+    ],
+)
+@pytest.mark.parametrize("pattern", ["hit", "(?=hit)"])
+async def test_a_glob_says_which_files(call, project, glob, files, pattern):
+    for name in ("a.py", "foo", "foo.txt", "include:py", "src/b.py", "src/lib/c.py"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text("hit\n")
+    assert await grep(call, pattern=pattern, glob=glob, output="files") == files
+    if pattern == "hit":
+        assert await grep(call, pattern="", query=["hit"], match="block", glob=glob, output="files") == files
+
+
+@pytest.mark.parametrize("pattern", ["needle", "needle(?!x)"])
+async def test_a_line_of_megabytes_is_cut_around_the_match(call, project, pattern):
+    (project / "a").write_text("é" * 1_000_000 + "needle" + "ü" * 1_000_000 + "\n")
+    [row] = await grep(call, pattern=pattern)
+    assert len(row) <= 500 + len("a:1: ......")
+    assert row.startswith("a:1: ...é")
+    assert "éneedleü" in row
+    assert row.endswith("ü...")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"pattern": "a\0b"},
+        {"pattern": "a\ud800b"},
+        {"pattern": "x" * 70_000},
+        {"pattern": "(?=a)\0"},
+        {"pattern": "a\0b", "match": "literal"},
+        {"pattern": "(" * 2000},
+        {"pattern": "(?=" * 2000},
+        {"query": ["a\0b"], "match": "block"},
+        {"query": ["a\ud800b"], "match": "block"},
+        {"pattern": "x" * 70_000, "target": "path"},
+    ],
+)
+async def test_a_pattern_that_no_engine_takes_is_a_bad_pattern(call, project, arguments):
+    (project / "a").write_text("a\n")
+    assert await call.code("grep_files", **arguments) == "bad_pattern"
+
+
+async def test_large_files_are_not_searched_but_found_by_path(call, project):
+    (project / "large").write_bytes(b"hit\n" + b"x\n" * (5 << 19))
+    assert await grep(call, pattern="hit") == ["no matches for hit"]
+    assert await grep(call, pattern="lar", target="path") == ["large"]
+    assert await grep(call, pattern="hit", path="large") == ["large:1: hit"]
+
+
+@pytest.mark.parametrize(("pattern", "count"), [("b", 2), ("b(?!x)", 2), ("b\\na", 2), ("(b)\\na(?!x)", 2)])
+async def test_counts_are_the_same_from_both_engines(call, project, pattern, count):
+    (project / "a").write_text("a\nb b\na\nb\na\n")
+    assert await grep(call, pattern=pattern, output="count") == [f"a: {count}"]
+    assert await grep(call, pattern=pattern, output="files") == ["a"]
+
+
+async def test_an_empty_file_has_no_lines(call, project):
+    (project / "a").touch()
+    for pattern in ("^", "(?=)", "$"):
+        assert await grep(call, pattern=pattern) == [f"no matches for {pattern}"]
+
+
+async def test_the_limit_holds_over_paths_and_contents(call, project):
+    for name in ("hit1", "hit2"):
+        (project / name).write_text("hit\n")
+    assert await grep(call, pattern="hit", target="both", limit=3) == [
+        "hit1", "hit2", "hit1:1: hit", "... (stopped at 3 matches)"
+    ]  # fmt: skip
+    assert await grep(call, pattern="hit", target="both", limit=2) == ["hit1", "hit2", "... (stopped at 2 matches)"]
+    (project / "hit1").write_text("")
+    (project / "hit2").write_text("")
+    assert await grep(call, pattern="hit", target="both", limit=2) == ["hit1", "hit2"]
+
+
+async def test_files_and_counts_stop_at_the_limit_by_path(call, project):
+    for n in range(40):
+        (project / f"{n:02}").write_text("hit\n" * (n + 1))
+    for pattern in ("hit", "hit(?!x)"):
+        rows = await grep(call, pattern=pattern, output="count", limit=3)
+        assert rows == ["00: 1", "01: 2", "02: 3", "... (stopped at 3 matches)"]
+    assert len(await grep(call, pattern="hit", output="files", limit=40)) == 40

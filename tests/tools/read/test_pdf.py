@@ -1,0 +1,157 @@
+import zlib
+from io import BytesIO
+
+import pytest
+from pypdf import PdfReader, PdfWriter
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.sandbox.worker import Worker, WorkerMemory, WorkerTimeout
+from toolbox_mcp.tools.read import pdf
+
+
+def assembled(objects):
+    """A PDF of numbered objects, of which the first is the catalogue."""
+    out = b"%PDF-1.7\n"
+    places = []
+    for number, body in enumerate(objects, 1):
+        places.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    return out + b"xref\n0 %d\n0000000000 65535 f \n%strailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (
+        len(objects) + 1,
+        table,
+        len(objects) + 1,
+        len(out),
+    )
+
+
+def stream(data, extra=b""):
+    return b"<< /Length %d %s >>\nstream\n%s\nendstream" % (len(data), extra, data)
+
+
+def drawing(text):
+    return b"BT /F1 12 Tf 72 720 Td (%s) Tj ET" % text.encode()
+
+
+def document(*streams):
+    """A PDF with a page for each content stream."""
+    pages = [4 + 2 * n for n in range(len(streams))]
+    kids = b" ".join(b"%d 0 R" % page for page in pages)
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [%s] /Count %d >>" % (kids, len(streams)),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    for page, content in zip(pages, streams, strict=True):
+        objects.append(
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] "
+            b"/Resources << /Font << /F1 3 0 R >> >> /Contents %d 0 R >>" % (page + 1)
+        )
+        objects.append(content)
+    return assembled(objects)
+
+
+def written(*texts):
+    return document(*[stream(drawing(text)) for text in texts])
+
+
+def locked(data, user, owner):
+    writer = PdfWriter(clone_from=PdfReader(BytesIO(data)))
+    writer.encrypt(user, owner, algorithm="RC4-128")
+    out = BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def failure(data, limit=pdf.MAX_CHARACTERS):
+    with pytest.raises(ToolError) as caught:
+        pdf.extract(data, limit)
+    return caught.value
+
+
+def test_the_text_of_each_page_is_returned():
+    assert pdf.extract(written("first page", "", "third")) == ["first page", "", "third"]
+
+
+def test_compressed_text_is_returned():
+    assert pdf.extract(document(stream(zlib.compress(drawing("packed")), b"/Filter /FlateDecode"))) == ["packed"]
+
+
+def test_extraction_stops_at_the_limit_and_says_so():
+    assert pdf.extract(written("a" * 6, "b" * 6, "c" * 6), 10) == ["aaaaaa", "bbbb\n... (text cut at 10 characters)"]
+
+
+def test_a_file_that_only_forbids_printing_is_read():
+    assert pdf.extract(locked(written("open"), "", "owner")) == ["open"]
+
+
+def test_a_file_that_needs_a_password_is_refused():
+    error = failure(locked(written("secret"), "user", "owner"))
+    assert (error.code, error.error) == (Code.BINARY_FILE, "the PDF is encrypted and needs a password")
+
+
+def test_a_file_without_text_is_refused():
+    assert "no text" in failure(written("", "")).error
+
+
+def test_one_broken_page_does_not_hide_the_others():
+    broken = stream(b"not deflated", b"/Filter /Unknown")
+    assert pdf.extract(document(stream(drawing("fine")), broken)) == ["fine", pdf.UNREADABLE]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"%PDF-1.7",
+        b"%PDF-1.7\n" + b"\0" * 1000,
+        b"plain text",
+        written("x")[:200],
+        assembled([b"<< /Type /Catalog >>"]),
+        assembled([b"<< /Type /Catalog /Pages 1 0 R >>"]),
+        assembled([b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [2 0 R] /Count 1 >>"]),
+        assembled([b"<< /Type /Catalog /Pages 2 0 R >>", b"[" * 5000]),
+    ],
+)
+def test_a_damaged_file_is_a_binary_file(data):
+    assert failure(data).code is Code.BINARY_FILE
+
+
+def test_a_file_cut_anywhere_is_text_or_a_binary_file():
+    data = written("first", "second")
+    for length in range(0, len(data), 37):
+        try:
+            assert all(page in ("first", "second") for page in pdf.extract(data[:length]))
+        except ToolError as e:
+            assert e.code is Code.BINARY_FILE
+
+
+@pytest.fixture
+async def worker():
+    async with Worker(memory_mb=256) as worker:
+        yield worker
+
+
+async def test_a_small_file_with_a_huge_stream_ends_within_the_workers_limits(worker):
+    packer = zlib.compressobj(9)
+    bomb = b"".join(packer.compress(b" " * (1 << 20)) for _ in range(600)) + packer.flush()
+    data = document(stream(bomb, b"/Filter /FlateDecode"))
+    assert len(data) < 1 << 20
+    with pytest.raises((ToolError, WorkerMemory, WorkerTimeout)):
+        await worker.call(pdf.extract, data, pdf.MAX_CHARACTERS, deadline=5)
+    assert await worker.call(pdf.extract, written("still here"), 100, deadline=20) == ["still here"]
+
+
+async def test_filters_upon_filters_end_within_the_workers_limits(worker):
+    data = b" " * (1 << 20)
+    for _ in range(5):
+        data = zlib.compress(data)
+    nested = stream(data, b"/Filter [%s]" % (b"/FlateDecode " * 5000))
+    with pytest.raises((ToolError, WorkerMemory, WorkerTimeout)):
+        await worker.call(pdf.extract, document(nested), pdf.MAX_CHARACTERS, deadline=5)
+
+
+async def test_a_page_that_never_ends_is_killed_at_the_deadline(worker):
+    endless = stream(b"BT /F1 12 Tf " + b"(x) Tj " * 600_000 + b"ET")
+    with pytest.raises((WorkerTimeout, WorkerMemory)):
+        await worker.call(pdf.extract, document(*[endless] * 3), 1 << 30, deadline=0.5)

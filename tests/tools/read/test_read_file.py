@@ -1,0 +1,191 @@
+import hashlib
+import os
+import socket
+
+import pytest
+
+TEN = "".join(f"line {n}\n" for n in range(1, 11))
+
+
+@pytest.fixture
+def ten(project):
+    (project / "ten.txt").write_text(TEN)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        ({}, TEN[:-1]),
+        ({"start_line": 2, "end_line": 3}, "line 2\nline 3"),
+        ({"start_line": 9}, "line 9\nline 10"),
+        ({"end_line": 1}, "line 1"),
+        ({"start_line": 10, "end_line": 99}, "line 10"),
+        ({"start_line": "2", "end_line": 2.0}, "line 2"),
+        ({"tail": 2}, "line 9\nline 10"),
+        ({"tail": 99}, TEN[:-1]),
+        ({"tail": 1, "start_line": 3}, "line 10"),
+        ({"tail": 0}, TEN[:-1]),
+        ({"tail": -5}, TEN[:-1]),
+        ({"start_line": 2, "end_line": 3, "numbered": True}, "2\tline 2\n3\tline 3"),
+        ({"tail": 1, "numbered": True}, "10\tline 10"),
+        ({"start_match": ["line 8"]}, "8\tline 8\n9\tline 9\n10\tline 10"),
+        ({"end_match": ["line 1"]}, "1\tline 1"),
+        ({"start_match": ["  line 2 "], "end_match": ["line 3", "line 4"]}, "2\tline 2\n3\tline 3\n4\tline 4"),
+        ({"start_match": ["line 2\nline 3"], "end_match": ["line 4"]}, "2\tline 2\n3\tline 3\n4\tline 4"),
+    ],
+)
+async def test_returns_the_lines_asked_for(call, ten, arguments, answer):
+    assert await call("read_file", path="ten.txt", **arguments) == answer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"start_line": 11}, "empty_range"),
+        ({"start_line": 5, "end_line": 4}, "empty_range"),
+        ({"start_line": 0}, "invalid_args"),
+        ({"start_line": 1.5}, "invalid_args"),
+        ({"start_line": True}, "invalid_args"),
+        ({"start_match": ["line 1"], "tail": 3}, "invalid_args"),
+        ({"start_match": [""]}, "invalid_args"),
+        ({"start_match": ["line"]}, "no_match"),
+        ({"start_match": ["line 5"], "end_match": ["line 2"]}, "no_match"),
+        ({"encoding": "latin"}, "invalid_args"),
+        ({"nope": 1}, "invalid_args"),
+    ],
+)
+async def test_refuses_a_range_that_selects_nothing(call, ten, arguments, code):
+    assert await call.code("read_file", path="ten.txt", **arguments) == code
+
+
+async def test_a_marker_that_occurs_twice_names_its_lines(call, project):
+    (project / "a").write_text("x\ny\nx\n")
+    answer = await call("read_file", path="a", start_match=["x"])
+    assert answer["code"] == "ambiguous_match"
+    assert "lines 1, 3" in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", "(empty file)"),
+        (b"a\r\nb\r\n", "a\nb"),
+        (b"a\nb", "a\nb"),
+        (b"\n", ""),
+        (b"\xef\xbb\xbfa\n", "a"),
+        ("a\né\n".encode("utf-16"), "a\né"),
+        ("a\né\n".encode("utf-16-be"), None),
+        (b"\xfe\xff" + "a\n\u010a\n".encode("utf-16-be"), "a\n\u010a"),
+        (b"caf\xe9\n", "caf\ufffd"),
+        (b"a\x1b[31mb\x07\n", "a<U+001B>[31mb<U+0007>"),
+        ("a\u202eb\n".encode(), "a<U+202E>b"),
+        ("\x85\x9b\n".encode(), "<U+0085><U+009B>"),
+        (b"tab\there\n", "tab\there"),
+    ],
+)
+async def test_shows_text_of_any_encoding(call, project, data, text):
+    (project / "f").write_bytes(data)
+    if text is None:
+        assert await call.code("read_file", path="f") == "binary_file"
+    else:
+        assert await call("read_file", path="f") == (text or "(empty line)")
+
+
+@pytest.mark.parametrize("arguments", [{"start_line": 2, "end_line": 2}, {"tail": 2}])
+async def test_a_stretch_of_utf16_is_cut_at_its_line_feeds(call, project, arguments):
+    # U+0A0A and U+010A hold the byte of a line feed without being one.
+    (project / "f").write_bytes("one \u0a0a\r\ntwo \u010a\nthree\n".encode("utf-16"))
+    want = "two \u010a" if "tail" not in arguments else "two \u010a\nthree"
+    assert await call("read_file", path="f", **arguments) == want
+
+
+async def test_tells_etag_size_newline_and_encoding(call, project):
+    (project / "f").write_bytes(b"a\r\nb\n")
+    meta = (await call.result("read_file", {"path": "f"})).meta
+    assert meta["etag"] == hashlib.sha256(b"a\r\nb\n").hexdigest()[:16]
+    assert (meta["size"], meta["newline"], meta["encoding"]) == (5, "mixed", "utf-8")
+    assert meta["call_id"]
+
+
+async def test_a_whole_file_above_five_mebibytes_is_too_large_but_its_parts_are_not(call, project):
+    line = b"x" * 99 + b"\n"
+    (project / "big").write_bytes(line * 60_000)
+    assert (await call("read_file", path="big"))["code"] == "too_large"
+    assert await call("read_file", path="big", start_line=59_999) == "\n".join(["x" * 99] * 2)
+    assert await call("read_file", path="big", tail=1) == "x" * 99
+
+
+async def test_a_sparse_terabyte_is_read_from_its_end(call, project):
+    with (project / "sparse").open("wb") as file:
+        file.truncate(2**40)
+        file.seek(0)
+        file.write(b"first\n" + b"text" * 4000)
+        file.seek(2**40 - 5)
+        file.write(b"\nlast")
+    assert await call("read_file", path="sparse", tail=1) == "last"
+    assert await call("read_file", path="sparse", end_line=1) == "first"
+
+
+async def test_the_cut_of_a_long_file_says_where_to_go_on(call, project):
+    call.tokens = 100
+    (project / "long").write_text("".join(f"this is line number {n}\n" for n in range(1, 2001)))
+    text = await call("read_file", path="long")
+    head, _, rest = text.partition("\n\n... [about ")
+    assert f"; start_line={head.count(chr(10)) + 1}] ..." in rest
+    again = await call("read_file", path="long", start_line=head.count("\n") + 1, end_line=head.count("\n") + 1)
+    assert again.startswith(head.rpartition("\n")[2])
+
+
+@pytest.mark.parametrize("kind", ["fifo", "socket", "folder", "missing"])
+async def test_what_is_no_regular_file_is_refused_at_once(call, project, kind):
+    place = project / "it"
+    if kind == "fifo":
+        os.mkfifo(place)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as s:
+            s.bind(str(place))
+    elif kind == "folder":
+        place.mkdir()
+    for arguments in ({}, {"tail": 1}, {"start_line": 1}, {"start_match": ["x"]}, {"encoding": "binary"}):
+        assert await call.code("read_file", path="it", **arguments) == "not_a_file"
+
+
+async def test_a_missing_file_names_similar_ones(call, project):
+    (project / "settings.py").touch()
+    answer = await call("read_file", path="setting.py")
+    assert answer == {"code": "not_a_file", "error": "there is no file setting.py", "hint": "similar: settings.py"}
+
+
+@pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "a/../../secret", "link", "dir/secret", "", "a\0b"])
+async def test_nothing_outside_the_root_is_read(call, project, path):
+    (project.parent / "secret").write_text("secret")
+    (project / "link").symlink_to("../secret")
+    (project / "dir").symlink_to("..")
+    assert await call.code("read_file", path=path) == "path_denied"
+
+
+async def test_unsafe_reads_outside_only_where_the_operator_grants_it(call, project):
+    from toolbox_mcp.server.pipeline import Rules
+
+    outside = project.parent / "outside.txt"
+    outside.write_text("there\n")
+    call.rules = Rules(allow_unsafe=True)
+    assert await call("read_file", path=str(outside), unsafe=True) == "there"
+    assert call.overrides == [("read_file", f"path {outside}")]
+    assert await call.code("read_file", path=str(outside)) == "path_denied"
+
+
+async def test_unsafe_is_denied_by_default_even_where_it_is_not_needed(call, ten):
+    assert await call.code("read_file", path="ten.txt", unsafe=True) == "unsafe_denied"
+    assert await call.code("read_file", path="ten.txt", unsafe="true") == "unsafe_denied"
+    assert await call("read_file", path="ten.txt", tail=1, unsafe=False) == "line 10"
+
+
+async def test_binary_is_refused_as_text_and_sent_as_a_resource_when_asked(call, project):
+    (project / "b").write_bytes(b"\x00\x01\x02")
+    answer = await call("read_file", path="b")
+    assert answer["code"] == "binary_file"
+    assert 'encoding="binary"' in answer["hint"]
+    result = await call.result("read_file", {"path": "b", "encoding": "binary"})
+    resource = result.content[0].resource
+    assert (resource.uri, resource.blob) == ("toolbox://files/b", "AAEC")

@@ -1,0 +1,33 @@
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _node(needs):
+    needs("node")
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("console.log(6 * 7)", "exit: 0\n--- stdout ---\n42"),
+        ("process.exit(3)", "exit: 3\n(no output)"),
+        ("process.kill(process.pid, 'SIGKILL')", "result: killed: external\n(no output)"),
+        ("Promise.resolve(1).then(console.log)", "exit: 0\n--- stdout ---\n1"),
+        ("console.log(require('child_process').execSync('echo hi').toString().trim())", "exit: 0\n--- stdout ---\nhi"),
+    ],
+)
+async def test_returns_what_the_program_wrote(call, code, text):
+    assert await call("run_node", code=code) == text
+
+
+async def test_what_does_not_parse_is_a_result(call):
+    result = await call.result("run_node", {"code": "console.log("})
+    assert (result.is_error, result.structured_content["exit_code"]) == (False, 1)
+    assert "SyntaxError" in result.structured_content["stderr"]
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [("", "empty_code"), (" \n", "empty_code"), ("/" * 2**20 + "/", "too_large")]
+)
+async def test_refuses_what_is_no_program(call, code, error):
+    assert await call.code("run_node", code=code) == error

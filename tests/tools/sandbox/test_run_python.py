@@ -1,0 +1,135 @@
+from dataclasses import replace
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("print(6 * 7)", "exit: 0\n--- stdout ---\n42"),
+        ("import sys; print('bad', file=sys.stderr); sys.exit(3)", "exit: 3\n--- stderr ---\nbad"),
+        ("pass", "exit: 0\n(no output)"),
+        ("import os; os.kill(os.getpid(), 9)", "result: killed: external\n(no output)"),
+        ("print(repr(input()) if 0 else 'ok')", "exit: 0\n--- stdout ---\nok"),
+        ("def f():\n  return g()\ng = lambda: 5\nprint(f(), __name__)", "exit: 0\n--- stdout ---\n5 __main__"),
+        ("f = open('x', 'w'); f.write('kept'); print(open('x').read() or 'not yet')", None),
+        ("import atexit; atexit.register(print, 'bye')", "exit: 0\n--- stdout ---\nbye"),
+        (
+            "import threading; threading.Thread(target=print, args=['thread']).start()",
+            "exit: 0\n--- stdout ---\nthread",
+        ),
+        ("import os; print(sorted(os.environ))", None),
+        ("raise SystemExit('said')", "exit: 1\n--- stderr ---\nsaid"),
+        (
+            "import multiprocessing as m\nif __name__ == '__main__':\n  with m.get_context('fork').Pool(2) as p: print(p.map(abs, [-1, 2]))",
+            "exit: 0\n--- stdout ---\n[1, 2]",
+        ),
+    ],
+)
+async def test_returns_what_the_program_wrote(call, code, text):
+    answer = await call("run_python", code=code)
+    assert answer == text if text is not None else answer.startswith("exit: 0")
+
+
+async def test_what_does_not_parse_is_a_result(call):
+    result = await call.result("run_python", {"code": "x = 1\nprint("})
+    fields = result.structured_content
+    assert (result.is_error, fields["exit_code"]) == (False, 1)
+    assert "SyntaxError" in fields["stderr"]
+    assert 'File "<stdin>", line 2' in fields["stderr"]
+
+
+async def test_a_traceback_names_lines_of_the_program_alone(call):
+    result = await call.result("run_python", {"code": "def f():\n    return 1 / 0\nf()"})
+    lines = result.structured_content["stderr"].splitlines()
+    assert [line for line in lines if line.startswith("  File")] == [
+        '  File "<stdin>", line 3, in <module>',
+        '  File "<stdin>", line 2, in f',
+    ]
+    assert lines[-1] == "ZeroDivisionError: division by zero"
+
+
+async def test_answers_with_the_exec_fields_and_the_runtime(call):
+    result = await call.result("run_python", {"code": "print('hi')"})
+    fields = result.structured_content
+    assert fields.pop("duration_ms") >= 0
+    assert fields.pop("runtime") in {"bubblewrap", "native", "landlock"}
+    assert fields.pop("degraded") == bool(fields.pop("degraded_reasons"))
+    assert fields == {
+        "exit_code": 0,
+        "signal": None,
+        "timed_out": False,
+        "killed_by": None,
+        "stdout": "hi\n",
+        "stderr": "",
+        "stdout_bytes": 3,
+        "stderr_bytes": 0,
+        "stdout_truncated": False,
+        "stderr_truncated": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("", "empty_code"),
+        (" \n\t", "empty_code"),
+        ("#" * 2**20 + "#", "too_large"),
+        ("ü" * (2**19 + 1), "too_large"),
+        ("#" * 10_000_000, "too_large"),
+    ],
+)
+async def test_refuses_what_is_no_program(call, code, error):
+    assert await call.code("run_python", code=code) == error
+
+
+async def test_a_program_of_a_mebibyte_runs(call):
+    assert await call("run_python", code="print(1)" + "#" * (2**20 - 8)) == "exit: 0\n--- stdout ---\n1"
+
+
+async def test_a_nul_in_the_program_is_the_languages_affair(call):
+    result = await call.result("run_python", {"code": "print(1)\0"})
+    assert result.structured_content["exit_code"] == 1
+
+
+async def test_without_a_sandbox_nothing_runs(call):
+    call.sandbox = replace(call.sandbox, runtime="none")
+    assert await call.code("run_python", code="print(1)") == "sandbox_unavailable"
+
+
+async def test_a_time_out_is_a_result(call):
+    call.sandbox = replace(call.sandbox, timeout=0.5)
+    result = await call.result("run_python", {"code": "print('begun', flush=True)\nwhile True: pass"})
+    assert result.structured_content["exit_code"] == 124
+    assert result.structured_content["stdout"] == "begun\n"
+    assert result.content[0].text.startswith("result: timed out after ")
+    assert result.content[0].text.split("\n")[0].endswith("s (sandbox killed)")
+
+
+PNG = r"b'\x89PNG\r\n\x1a\n' + b'x' * 8"
+
+
+async def test_images_left_in_the_scratch_folder_come_back(call):
+    code = f"open('/tmp/plot.png', 'wb').write({PNG})\nopen('notes.txt', 'w').write('abc')"
+    result = await call.result("run_python", {"code": code})
+    assert result.content[0].text == "exit: 0\n(no output)\n--- files ---\nnotes.txt (3 bytes)\nplot.png (16 bytes)"
+    assert [(block.type, block.mime_type) for block in result.content[1:]] == [("image", "image/png")]
+
+
+async def test_links_in_the_scratch_folder_are_not_followed(call, project):
+    (project / "secret.png").write_bytes(b"\x89PNG\r\n\x1a\nsecret")
+    code = f"import os; os.symlink('{project}/secret.png', '/tmp/a.png'); os.mkfifo('/tmp/b.png')"
+    result = await call.result("run_python", {"code": code})
+    assert [block.type for block in result.content] == ["text"]
+    assert result.content[0].text == "exit: 0\n(no output)"
+
+
+async def test_the_project_cannot_be_seen(call, project):
+    (project / "secret.txt").write_text("secret")
+    code = f"import os\ntry: print(open('{project}/secret.txt').read())\nexcept OSError as e: print(type(e).__name__)"
+    assert (await call("run_python", code=code)).split("\n")[-1] in {"FileNotFoundError", "PermissionError"}
+
+
+async def test_calls_share_nothing(call):
+    await call("run_python", code="open('/tmp/left', 'w').write('x')")
+    assert await call("run_python", code="import os; print(os.listdir('/tmp'))") == "exit: 0\n--- stdout ---\n[]"

@@ -1,0 +1,39 @@
+import re
+import time
+
+import pytest
+
+
+async def test_tells_the_time_in_utc(call):
+    text = await call("date_time")
+    told = re.fullmatch(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC \(unix (\d+)\)", text)
+    assert told
+    assert time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(int(told[2]))) == told[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        ({"timestamp": 1795236238}, "2026-11-21 04:43:58 UTC (unix 1795236238)"),
+        ({"timestamp": -1}, "1969-12-31 23:59:59 UTC (unix -1)"),
+        ({"timestamp": 0.9}, "1970-01-01 00:00:00 UTC (unix 0)"),
+        ({"timestamp": -0.5}, "1969-12-31 23:59:59 UTC (unix -1)"),
+        ({"timestamp": "86400"}, "1970-01-02 00:00:00 UTC (unix 86400)"),
+        ({"timestamp": 0, "format": "%Y/%m/%d"}, "1970/01/01"),
+        ({"timestamp": 0, "format": "%s"}, "0"),
+        ({"timestamp": 0, "format": "%%s %Z"}, "%s UTC"),
+        ({"timestamp": 253402300799}, "9999-12-31 23:59:59 UTC (unix 253402300799)"),
+    ],
+)
+async def test_tells_a_moment(call, arguments, answer):
+    assert await call("date_time", **arguments) == answer
+
+
+@pytest.mark.parametrize("timestamp", [1e300, 253402300800, -1e18, "nan", "inf"])
+async def test_a_moment_out_of_range_is_bad(call, timestamp):
+    assert await call.code("date_time", timestamp=timestamp) == "bad_timestamp"
+
+
+@pytest.mark.parametrize("format", ["", "x" * 201, "a\nb", "\x00", "\ud800"])
+async def test_a_format_is_short_and_printable(call, format):
+    assert await call.code("date_time", format=format) == "invalid_args"

@@ -1,0 +1,44 @@
+import pytest
+
+
+def numbered(count, **changes):
+    return "".join(f"{changes.get(f'l{n}', n)}\n" for n in range(count))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "answer"),
+    [
+        ("a\n", "a\n", "identical"),
+        ("", "", "identical"),
+        ("a\nb\n", "a\nc\n", "  a\n- b\n+ c"),
+        ("", "a\n", "+ a"),
+        ("a\n", "", "- a"),
+        ("a\n", "a", "  a\n\\ no newline at end of b"),
+        ("a", "a\n", "  a\n\\ no newline at end of a"),
+        ("a\nb", "a\nb\nc", "  a\n  b\n+ c"),
+    ],
+)
+async def test_compares_line_by_line(call, a, b, answer):
+    assert await call("diff", a=a, b=b) == answer
+
+
+async def test_folds_long_equal_runs_of_long_texts(call):
+    answer = await call("diff", a=numbered(300), b=numbered(300, l150="x"))
+    lines = answer.split("\n")
+    assert "  ... (144 unchanged lines)" in lines
+    assert lines[lines.index("- 150") + 1] == "+ x"
+    assert len(lines) < 20
+
+
+async def test_shows_short_texts_whole(call):
+    assert len((await call("diff", a=numbered(200), b=numbered(200, l150="x"))).split("\n")) == 201
+
+
+@pytest.mark.parametrize("a", ["x" * (2**20 + 1), "\n" * 20_001])
+async def test_a_side_above_the_bounds_is_too_large(call, a):
+    assert await call.code("diff", a=a, b="") == "too_large"
+
+
+async def test_twenty_thousand_lines_that_are_all_alike_are_compared(call):
+    answer = await call("diff", a="same\n" * 19_999, b="same\n" * 19_998 + "other\n")
+    assert "+ other" in answer

@@ -1,0 +1,80 @@
+import pytest
+from tests.tools.verify.conftest import need
+
+CLEAN, OFFENDING = "# frozen_string_literal: true\n\nputs 'a'\n", "x = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("contents", "headline", "command"),
+    [
+        pytest.param({"pyproject.toml": "[project]\n[tool.ruff.lint]\nselect = ['F401']\n", "a.py": "import os\nimport sys\n"}, "LINT: offenses found (2)", "ruff check --output-format=concise", marks=need("ruff")),
+        pytest.param({"ruff.toml": "", "a.py": "x = 1\n"}, "LINT CLEAN", "ruff check --output-format=concise", marks=need("ruff")),
+        pytest.param({"ruff.toml": "nonsense = [", "a.py": ""}, "LINT ERROR", "ruff check --output-format=concise", marks=need("ruff")),
+        pytest.param({"a.rb": CLEAN}, "LINT CLEAN", "rubocop --no-color --format=simple", marks=need("rubocop")),
+        pytest.param({"a.rb": OFFENDING}, "LINT: offenses found (2)", "rubocop --no-color --format=simple", marks=need("rubocop")),
+        pytest.param({"a.rb": CLEAN, ".rubocop.yml": "x: ["}, "LINT ERROR", "rubocop --no-color --format=simple", marks=need("rubocop")),
+    ],
+)  # fmt: skip
+async def test_finds_runs_and_counts(call, project, contents, headline, command):
+    for name, text in contents.items():
+        (project / name).write_text(text)
+    first, second, *_ = (await call("lint")).splitlines()
+    assert (first, second) == (headline, f"$ {command}")
+
+
+@need("ruff")
+async def test_autocorrect_changes_files_and_counts_what_is_left(call, project):
+    (project / "ruff.toml").write_text("")
+    (project / "a.py").write_text("import os\nprint(undefined)\n")
+    assert (await call("lint", autocorrect=True)).splitlines()[0] == "LINT: offenses found (1)"
+    assert (project / "a.py").read_text() == "print(undefined)\n"
+
+
+@need("rubocop")
+async def test_autocorrect_of_rubocop(call, project):
+    (project / "a.rb").write_text('# frozen_string_literal: true\n\nputs "a"\n')
+    assert (await call("lint", autocorrect=True, path="a.rb")).splitlines()[0] == "LINT CLEAN"
+    assert (project / "a.rb").read_text() == CLEAN
+
+
+@pytest.mark.parametrize(
+    ("contents", "program"),
+    [
+        ({".standard.yml": "", "ruff.toml": ""}, "standardrb"),
+        ({".ruff.toml": ""}, "ruff"),
+        ({"pyproject.toml": "[tool.ruff.lint]\n"}, "ruff"),
+        ({"pyproject.toml": "[tool.poetry]\n"}, "ruff"),
+        ({"pyproject.toml": "[tool.black]\n"}, "rubocop"),
+        ({}, "rubocop"),
+        ({"Gemfile": "gem 'rubocop'\n"}, "bundle exec rubocop"),
+        ({"Gemfile": "gem 'rails'\n"}, "rubocop"),
+    ],
+)
+async def test_the_files_say_which_linter(call, fake, project, contents, program):
+    for name in ("standardrb", "ruff", "rubocop", "bundle"):
+        fake(name, "exit 0\n")
+    for name, text in contents.items():
+        (project / name).write_text(text)
+    first, second, *_ = (await call("lint")).splitlines()
+    assert first == "LINT CLEAN" and second.startswith(f"$ {program} ")
+
+
+@pytest.mark.parametrize("linter", ["rubocop", "standard", "ruff"])
+async def test_a_path_is_never_an_option(call, fake, linter):
+    for name in ("standardrb", "ruff", "rubocop"):
+        fake(name, 'for a; do echo "[$a]"; done\n')
+    assert "[./--fix]" in (await call("lint", linter=linter, path="--fix")).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"linter": "eslint"}, "bad_linter"),
+        ({"linter": ""}, "unavailable"),
+        ({"path": "../x"}, "path_denied"),
+        ({"linter": "ruff"}, "unavailable"),
+    ],
+)
+async def test_refuses(call, arguments, code):
+    call.toolchain_env["PATH"] = "/none"
+    assert await call.code("lint", **arguments) == code

@@ -1,0 +1,144 @@
+import pytest
+from tests.tools.verify.conftest import need
+
+from toolbox_mcp.tools.settings import ToolSettings
+
+PYTEST = "def test_a(): pass\ndef test_b(): assert 1 == 2\ndef test_c(): pass\nimport pytest\n@pytest.mark.skip\ndef test_d(): pass\n"
+UNITTEST = "import unittest\nclass T(unittest.TestCase):\n def test_a(self): pass\n def test_b(self): self.fail('no')\n def test_c(self): 1/0\n @unittest.skip('x')\n def test_d(self): pass\n"
+RSPEC = "describe 'x' do\n it('a') { }\n it('b') { expect(1).to eq 2 }\n it('c')\nend\n"
+MINITEST = "require 'minitest/autorun'\nclass T < Minitest::Test\n def test_a; assert true; end\n def test_b; assert_equal 1, 2; end\n def test_c; skip; end\n def test_d; raise 'x'; end\nend\n"
+RAKEFILE = "require 'rake/testtask'\nRake::TestTask.new { |t| t.pattern = 'test/*_test.rb' }\n"
+CARGO = '[package]\nname = "x"\nversion = "0.1.0"\nedition = "2021"\n'
+RUST = "#[test] fn a() {}\n#[test] fn b() { assert_eq!(1, 2) }\n#[test] #[ignore] fn c() {}\n"
+NODE = '{"scripts": {"test": "node --test"}}'
+NODE_TEST = "const t = require('node:test'); t('a', () => {}); t('b', () => { throw new Error('no') });\n"
+
+
+def lines(answer):
+    assert isinstance(answer, str), answer
+    return answer.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("contents", "headline", "command"),
+    [
+        pytest.param({"pytest.ini": "[pytest]\n", "test_x.py": PYTEST}, "TESTS FAILED: 2 passed, 1 failed, 1 skipped", "pytest -q --color=no"),
+        pytest.param({"conftest.py": "", "test_x.py": "def test_a(): pass\n"}, "TESTS PASSED: 1 passed", "pytest -q --color=no"),
+        pytest.param({"pyproject.toml": "[tool.pytest.ini_options]\n"}, "TESTS: none ran", "pytest -q --color=no"),
+        pytest.param({"conftest.py": "", "test_x.py": "1/0\n"}, "TESTS FAILED: 1 error", "pytest -q --color=no"),
+        pytest.param({"conftest.py": "1/0\n"}, "TESTS FAILED: exit 4", "pytest -q --color=no"),
+        pytest.param({"test_x.py": UNITTEST}, "TESTS FAILED: 1 passed, 1 failed, 1 error, 1 skipped", "python3 -m unittest discover -s. '-ptest*.py' -t."),
+        pytest.param({"tests/test_x.py": "import unittest\nclass T(unittest.TestCase):\n def test_a(self): pass\n"}, "TESTS PASSED: 1 passed", "python3 -m unittest discover -stests '-ptest*.py'"),
+        pytest.param({"tests/x.txt": ""}, "TESTS: none ran", "python3 -m unittest discover -stests '-ptest*.py'"),
+        pytest.param({"spec/x_spec.rb": RSPEC}, "TESTS FAILED: 1 passed, 1 failed, 1 skipped", "rspec --no-color --format progress", marks=need("rspec")),
+        pytest.param({"spec/x_spec.rb": "describe('x') { it('a') { } }"}, "TESTS PASSED: 1 passed", "rspec --no-color --format progress", marks=need("rspec")),
+        pytest.param({".rspec": ""}, "TESTS: none ran", "rspec --no-color --format progress", marks=need("rspec")),
+        pytest.param({"spec/x_spec.rb": "raise 'x'"}, "TESTS FAILED: 1 error", "rspec --no-color --format progress", marks=need("rspec")),
+        pytest.param({"test/x_test.rb": MINITEST, "Rakefile": RAKEFILE}, "TESTS FAILED: 1 passed, 1 failed, 1 error, 1 skipped", "rake test", marks=need("rake")),
+        pytest.param({"Cargo.toml": CARGO, "src/lib.rs": RUST}, "TESTS FAILED: 1 passed, 1 failed, 1 skipped", "cargo test --color=never", marks=need("cargo")),
+        pytest.param({"package.json": NODE, "x.test.js": NODE_TEST}, "TESTS FAILED: 1 passed, 1 failed", "npm test", marks=need("npm", "node")),
+    ],
+)  # fmt: skip
+async def test_finds_runs_and_counts(call, project, contents, headline, command):
+    for name, text in contents.items():
+        file = project / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    first, second, *rest = lines(await call("run_tests"))
+    assert (first, second) == (headline, f"$ {command}")
+    assert rest[0].startswith("exit: ")
+
+
+async def test_order_of_detection(call, fake, project):
+    for program in ("rspec", "rake", "pytest", "cargo", "go", "npm", "python3"):
+        fake(program, "exit 9\n")
+    markers = [
+        ("test_x.py", "python3"), ("package.json", "npm"), ("go.mod", "go"), ("Cargo.toml", "cargo"), ("tox.ini", "pytest"),
+        ("test/x", "pytest"), ("Rakefile", "rake"), (".rspec", "rspec"),
+    ]  # fmt: skip
+    for name, program in markers:
+        file = project / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text({"package.json": NODE, "tox.ini": "[pytest]"}.get(name, ""))
+        first, second, *_ = lines(await call("run_tests"))
+        assert (first, second.split()[1]) == ("TESTS FAILED: exit 9", program)
+
+
+async def test_a_gemfile_means_bundle_exec(call, fake, files):
+    fake("bundle", 'echo "$@"\n')
+    files(Gemfile="", _dot_rspec="")
+    first, second, *_ = lines(await call("run_tests"))
+    assert (first, second) == ("TESTS PASSED: exit 0", "$ bundle exec rspec --no-color --format progress")
+
+
+async def test_go_is_counted_by_its_events(call, fake, files):
+    events = [
+        '{"Action":"run","Package":"p","Test":"TestA"}', '{"Action":"output","Package":"p","Test":"TestA","Output":"--- PASS: TestA\\n"}',
+        '{"Action":"pass","Package":"p","Test":"TestA"}', '{"Action":"fail","Package":"p","Test":"TestB"}', '{"Action":"skip","Package":"p","Test":"TestC"}',
+        '{"Action":"output","Package":"p","Output":"FAIL\\n"}', '{"Action":"fail","Package":"p"}', "not json",
+    ]  # fmt: skip
+    fake("go", "cat <<'EOF'\n" + "\n".join(events) + "\nEOF\nexit 1\n")
+    files(go_dot_mod="")
+    assert lines(await call("run_tests")) == [
+        "TESTS FAILED: 1 passed, 1 failed, 1 skipped", "$ go test -json ./...", "exit: 1", "--- stdout ---", "--- PASS: TestA", "FAIL", "not json",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("framework", "path", "arguments"),
+    [
+        ("pytest", "-x.py", ["./-x.py"]),
+        ("pytest", "tests/a.py::test_b", ["tests/a.py::test_b"]),
+        ("rspec", "spec/a_spec.rb:12", ["spec/a_spec.rb:12"]),
+        ("rspec", "--version", ["./--version"]),
+        ("minitest", "-e", ["TEST=./-e"]),
+        ("npm", "--help", ["--", "./--help"]),
+        ("cargo", "tests/a.rs", ["--test=a"]),
+        ("cargo", "crate", ["--manifest-path=crate/Cargo.toml"]),
+        ("go", "-x", ["./-x/..."]),
+        ("go", ".", ["./..."]),
+        ("unittest", "--help", ["-s./--help"]),
+    ],
+)
+async def test_a_path_is_never_an_option(call, fake, framework, path, arguments):
+    for program in ("rspec", "rake", "pytest", "cargo", "go", "npm", "python3"):
+        fake(program, 'for a; do echo "[$a]"; done\n')
+    answer = lines(await call("run_tests", framework=framework, path=path))
+    for argument in arguments:
+        assert f"[{argument}]" in answer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({}, "no_tests"),
+        ({"path": "../x"}, "path_denied"),
+        ({"framework": "jest"}, "invalid_args"),
+        ({"framework": "go"}, "unavailable"),
+    ],
+)
+async def test_refuses(call, arguments, code):
+    call.toolchain_env["PATH"] = "/usr/bin:/bin" if code != "unavailable" else "/none"
+    assert await call.code("run_tests", **arguments) == code
+
+
+async def test_a_suite_that_takes_too_long_is_stopped(call, files):
+    call.settings = ToolSettings(toolchain_timeout=1)
+    files(conftest_dot_py="", test_x_dot_py="import time\ndef test_a(): time.sleep(60)\n")
+    first, _, third, *_ = lines(await call("run_tests"))
+    assert first == "TESTS TIMED OUT after 1s" and third == "result: timed out after 1s (killed)"
+
+
+async def test_runs_with_the_full_environment(call, fake, files):
+    fake("pytest", "env\n")
+    call.toolchain_env["PROJECT_SETTING"] = "kept"
+    files(conftest_dot_py="")
+    assert "PROJECT_SETTING=kept" in lines(await call("run_tests"))
+
+
+async def test_the_projects_own_environment_comes_first(call, project):
+    own = project / ".venv" / "bin" / "pytest"
+    own.parent.mkdir(parents=True)
+    own.write_text("#!/bin/sh\necho own\n")
+    own.chmod(0o755)
+    assert "own" in lines(await call("run_tests", framework="pytest"))

@@ -1,0 +1,153 @@
+"""What a tool is: a function, plus what its signature says about it."""
+
+import inspect
+import types
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, get_type_hints
+
+from mcp_types import Tool as WireTool
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel, ConfigDict, create_model
+
+from toolbox_mcp.tools.results import Record, Result
+from toolbox_mcp.tools.schema import input_schema, output_schema
+
+
+class Access(StrEnum):
+    """The most that a tool can do; the gate and the annotations follow from it."""
+
+    READ = "read"
+    STATE = "state"
+    NET = "net"
+    WRITE = "write"
+    EXEC = "exec"
+
+
+HINTS: Mapping[Access, ToolAnnotations] = {
+    access: ToolAnnotations(
+        read_only_hint=hints[0], destructive_hint=hints[1], idempotent_hint=hints[2], open_world_hint=hints[3]
+    )
+    for access, hints in {
+        Access.READ: (True, False, True, False),
+        Access.STATE: (False, False, False, False),
+        Access.NET: (True, False, True, True),
+        Access.WRITE: (False, True, False, False),
+        Access.EXEC: (False, True, False, True),
+    }.items()
+}
+"""readOnly, destructive, idempotent and openWorld of each class. All four are always sent: the defaults are the worst case."""
+
+MAY_ASK: Mapping[Access, frozenset[Access]] = {
+    Access.READ: frozenset(Access),
+    Access.STATE: frozenset({Access.STATE, Access.WRITE, Access.EXEC}),
+    Access.NET: frozenset({Access.NET, Access.WRITE, Access.EXEC}),
+    Access.WRITE: frozenset({Access.WRITE, Access.EXEC}),
+    Access.EXEC: frozenset({Access.EXEC}),
+}
+"""For a service of each class, the access that a tool must have to ask for it."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """Marks a parameter that the server injects and no client sees; least is the access that it takes."""
+
+    least: Access = Access.READ
+
+
+Handler = Callable[..., Awaitable[Result]]
+Deadline = Callable[[Any, Mapping[str, Any]], float]
+"""(tool settings, bound arguments) -> seconds until the call is given up."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool, fully described. A value: making one registers nothing."""
+
+    name: str
+    group: str
+    description: str
+    access: Access
+    annotations: ToolAnnotations
+    params: type[BaseModel]
+    services: Mapping[str, type]
+    record: type[Record] | None
+    unsafe: bool
+    deadline: Deadline | None
+    run: Handler = field(repr=False)
+
+    @property
+    def gated(self) -> bool:
+        """Tell whether the tool needs enable_exec_tools."""
+        return self.access in (Access.WRITE, Access.EXEC)
+
+    def wire(self) -> WireTool:
+        """Return the tool as MCP lists it."""
+        return self._wire
+
+    @cached_property
+    def _wire(self) -> WireTool:
+        return WireTool(
+            name=self.name,
+            description=self.description,
+            input_schema=input_schema(self.params),
+            output_schema=output_schema(self.record, named=self.record.listed) if self.record else None,
+            annotations=self.annotations,
+        )
+
+
+def tool(
+    access: Access,
+    *,
+    unsafe: bool = False,
+    deadline: Deadline | None = None,
+    **hints: bool,
+) -> Callable[[Handler], Tool]:
+    """Describe an async function as a tool: its name, docstring and signature say the rest.
+
+    unsafe adds the argument of that name, which the pipeline answers for. hints override single
+    annotations (read_only_hint, destructive_hint, idempotent_hint, open_world_hint).
+    """
+
+    def describe(run: Handler) -> Tool:
+        name = run.__name__
+        annotated = get_type_hints(run, include_extras=True)
+        returns = annotated.pop("return", None)
+        services: dict[str, type] = {}
+        fields: dict[str, Any] = {}
+        for argument, parameter in inspect.signature(run).parameters.items():
+            service = _service(annotated[argument])
+            if service:
+                kind, least = service
+                if access not in MAY_ASK[least]:
+                    raise TypeError(f"{name} asks for {kind.__name__}, so its access is {least}, not {access}")
+                services[argument] = kind
+            else:
+                default = ... if parameter.default is parameter.empty else parameter.default
+                fields[argument] = (annotated[argument], default)
+        if unsafe:
+            fields["unsafe"] = (bool, False)
+        return Tool(
+            name=name,
+            group=run.__module__.split(".")[-2],
+            description=inspect.cleandoc(run.__doc__ or ""),
+            access=access,
+            annotations=HINTS[access].model_copy(update=hints),
+            params=create_model(name, __config__=ConfigDict(extra="forbid", validate_default=True), **fields),
+            services=types.MappingProxyType(services),
+            record=returns if isinstance(returns, type) and issubclass(returns, Record) else None,
+            unsafe=unsafe,
+            deadline=deadline,
+            run=run,
+        )
+
+    return describe
+
+
+def _service(hint: Any) -> tuple[type, Access] | None:
+    for mark in getattr(hint, "__metadata__", ()):
+        if isinstance(mark, Service):
+            return hint.__origin__, mark.least
+    return None

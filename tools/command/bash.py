@@ -1,0 +1,44 @@
+"""bash."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from toolbox_mcp.safety.commands import Arguments, Command
+from toolbox_mcp.sandbox.capture import Capture
+from toolbox_mcp.tools.base import Access, tool
+from toolbox_mcp.tools.exec_result import ExecResult
+from toolbox_mcp.tools.services import Programs, Sandbox, Settings
+
+QUALIFYING = 60.0
+"""Seconds that a sandbox may take at its first use."""
+
+
+@tool(
+    Access.EXEC,
+    unsafe=True,
+    deadline=lambda settings, given: settings.command_timeout + 5 + (QUALIFYING if given["sandboxed"] else 0),
+)
+async def bash(
+    programs: Programs,
+    sandbox: Sandbox,
+    settings: Settings,
+    command: Annotated[Command, Field(description="name of an allowed executable")],
+    args: Annotated[Arguments, Field(description="each arrives literally")] = [],  # noqa: B006 - never changed
+    sandboxed: Annotated[bool, Field(description="confine to the project")] = False,
+) -> ExecResult:
+    """Run one allowed program with arguments in the project folder and wait for it.
+
+    No shell: no pipes, redirections or globs. For a server or watcher use process_start.
+    """
+    if sandboxed:
+        done = await sandbox.run_on(
+            programs.cwd,
+            [command, *args],
+            cwd=programs.cwd,
+            env={},
+            timeout=settings.command_timeout,
+            capture=Capture(),
+        )
+        return ExecResult.of(done.finished, reasons=done.reasons)
+    return ExecResult.of(await programs.run([command, *args], timeout=settings.command_timeout))

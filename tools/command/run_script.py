@@ -1,0 +1,55 @@
+"""run_script."""
+
+import os
+import shlex
+from typing import Annotated
+
+from pydantic import Field
+
+from toolbox_mcp.safety.commands import ScriptArguments, Variables
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.paths import ProjectPath
+from toolbox_mcp.tools.base import Access, tool
+from toolbox_mcp.tools.exec_result import ExecResult
+from toolbox_mcp.tools.services import Settings, Shells
+
+
+class ScriptResult(ExecResult):
+    """How a script ended. interpreter: the program that ran it."""
+
+    path: str
+    interpreter: str
+
+
+QUALIFYING = 60.0
+"""Seconds that a sandbox may take at its first use."""
+
+
+@tool(
+    Access.EXEC,
+    deadline=lambda settings, given: settings.shell_timeout + 5 + (QUALIFYING if settings.shell_sandbox else 0),
+)
+async def run_script(
+    shells: Shells,
+    settings: Settings,
+    path: ProjectPath,
+    args: Annotated[ScriptArguments, Field(description="each arrives literally")] = (),
+    env: Variables | None = None,
+    work_dir: ProjectPath = ".",  # type: ignore[assignment]
+) -> ScriptResult:
+    """Run a script file of the project with the interpreter of its extension, such as .sh or .py."""
+    extension = os.path.splitext(path.name)[1].lower()
+    interpreter = settings.script_interpreters.get(extension)
+    if interpreter is None:
+        known = " ".join(sorted(settings.script_interpreters)) or "(none)"
+        raise ToolError(Code.SCRIPT_DENIED, f"{extension or path.shown} has no interpreter; there are some for {known}")
+    script = path.target()
+    os.close(script.open_file())
+    variables = await shells.environment(env or {})
+    argv = shlex.split(interpreter)
+    if not (found := shells.which(argv[0], variables)):
+        raise ToolError(Code.UNAVAILABLE, f"{argv[0]} is not installed")
+    ran = await shells.run_argv(
+        [found, *argv[1:], str(script.path), *args], cwd=work_dir, env=variables, timeout=settings.shell_timeout
+    )
+    return ScriptResult.of(ran.finished, reasons=ran.reasons, path=path.shown, interpreter=argv[0])

@@ -1,0 +1,160 @@
+"""shell."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field
+
+from toolbox_mcp.safety.commands import Variables
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.paths import ProjectPath
+from toolbox_mcp.safety.shell_rules import check
+from toolbox_mcp.tools.base import Access, tool
+from toolbox_mcp.tools.exec_result import ExecResult
+from toolbox_mcp.tools.results import Budget, Record
+from toolbox_mcp.tools.services import Progress, Sandbox, Settings, Shells, ShellSessions
+from toolbox_mcp.tools.settings import ToolSettings
+
+ShellName = Literal["auto", "bash", "zsh", "sh", "dash", "ksh", "fish", "pwsh", "powershell", "cmd"]
+
+
+class ShellStep(ExecResult):
+    """One command and how it ended."""
+
+    command: str
+    work_dir: str
+    shell_path: str
+
+
+class ShellResult(Record):
+    """What the commands of a call did. stopped_at: index of the one that failed and stopped the rest.
+
+    The exec fields are those of `command`; null after `commands`.
+    """
+
+    session: str
+    shell: str
+    platform: str
+    results: list[ShellStep]
+    stopped_at: int | None
+    exit_code: int | None = None
+    signal: str | None = None
+    timed_out: bool | None = None
+    killed_by: str | None = None
+    duration_ms: float | None = None
+    stdout: str | None = None
+    stderr: str | None = None
+    stdout_bytes: int | None = None
+    stderr_bytes: int | None = None
+    stdout_truncated: bool | None = None
+    stderr_truncated: bool | None = None
+
+    @property
+    def size(self) -> int:
+        """Return the characters of all streams, and room for the forms around them."""
+        return sum(step.size + len(step.command) for step in self.results) * (1 if self.exit_code is None else 2)
+
+    def rendered(self) -> str:
+        """Return the exec form, of several commands each behind its command."""
+        if self.exit_code is not None:
+            return self.results[0].rendered()
+        return "\n".join(f"$ {step.command}\n{step.rendered()}" for step in self.results)
+
+    def within(self, budget: Budget) -> tuple[Self, dict[str, Any]]:
+        """Return the result with the streams cut to the budget, which several commands share evenly."""
+        share = budget.part(len(self.results))
+        steps, meta = [], {"tokens": 0, "cut": 0}
+        for step in self.results:
+            fitted, cut = step.within(share)
+            steps.append(fitted)
+            for key, count in cut.get("truncated", {}).items():
+                meta[key] += count
+        update: dict[str, Any] = {"results": steps}
+        if self.exit_code is not None:
+            update |= _exec_fields(steps[0])
+        return self.model_copy(update=update), {"truncated": meta} if meta["cut"] else {}
+
+
+@tool(Access.EXEC, deadline=lambda settings, given: settings.max_tool_timeout + 5)
+async def shell(
+    shells: Shells,
+    sessions: ShellSessions,
+    sandbox: Sandbox,
+    settings: Settings,
+    progress: Progress,
+    command: str | None = None,
+    commands: list[str] | None = None,
+    work_dir: ProjectPath | None = None,
+    env: Variables | None = None,
+    shell: ShellName = "auto",
+    continue_on_error: bool = False,
+    session: Annotated[str | None, Field(description="from an earlier result; keeps work_dir and env")] = None,
+    sandboxed: Annotated[bool, Field(description="confine to the project; the operator may always do so")] = False,
+) -> ShellResult:
+    """Run shell command lines, one after another, each in a new shell.
+
+    A session keeps only work_dir and env, no cd or export. Commands that delete, fetch, edit interactively or gain
+    rights are refused: there are tools for those.
+    """
+    wanted = _wanted(command, commands, settings)
+    kept = sessions.open(session)
+    if sandboxed:
+        shells = shells.confined(sandbox)
+    program = shells.find(shell)
+    await asyncio.to_thread(_check, wanted, program.name, settings)
+    folder = work_dir or kept.work_dir
+    shown = folder.shown if folder else "."
+    given = {**kept.env, **(env or {})}
+    variables = await shells.environment(given)
+    deadline = time.monotonic() + settings.max_tool_timeout
+    steps: list[ShellStep] = []
+    stopped_at: int | None = None
+    for index, line in enumerate(wanted):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            stopped_at = index
+            break
+        await progress(index, len(wanted), line[:100])
+        ran = await shells.run(program, line, cwd=folder, env=variables, timeout=min(settings.shell_timeout, left))
+        step = ShellStep.of(ran.finished, reasons=ran.reasons, command=line, work_dir=shown, shell_path=program.path)
+        steps.append(step)
+        if step.exit_code and not continue_on_error:
+            stopped_at = index
+            break
+    kept.work_dir, kept.env = folder, given
+    sessions.keep(kept)
+    only = _exec_fields(steps[0]) if command is not None else {}
+    return ShellResult(
+        session=kept.id, shell=program.name, platform=sys.platform, results=steps, stopped_at=stopped_at, **only
+    )
+
+
+def _wanted(command: str | None, commands: Sequence[str] | None, settings: ToolSettings) -> list[str]:
+    if (command is None) == (commands is None):
+        raise ToolError(Code.INVALID_ARGS, "exactly one of command and commands is needed")
+    wanted = [command] if command is not None else list(commands or ())
+    if not wanted:
+        raise ToolError(Code.INVALID_ARGS, "commands: the list is empty")
+    if len(wanted) > settings.shell_max_commands:
+        raise ToolError(
+            Code.COMMAND_DENIED, f"there are {len(wanted)} commands, more than {settings.shell_max_commands}"
+        )
+    return wanted
+
+
+def _check(wanted: Sequence[str], shell: str, settings: ToolSettings) -> None:
+    for line in wanted:
+        check(
+            line,
+            shell=shell,
+            extra=settings.shell_blocklist_extra,
+            heuristics=settings.shell_heuristics,
+            max_bytes=settings.shell_max_command_bytes,
+        )
+
+
+def _exec_fields(step: ShellStep) -> dict[str, Any]:
+    return {name: getattr(step, name) for name in ExecResult.model_fields}

@@ -1,0 +1,88 @@
+"""delete_file."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from toolbox_mcp.safety import entries
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.paths import WriteEntry, WritePath
+from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.tools.base import Access, tool
+from toolbox_mcp.tools.edit.journal import made
+from toolbox_mcp.tools.edit.trash import Trash
+from toolbox_mcp.tools.results import Text
+from toolbox_mcp.tools.services import Journal, Seen, Settings
+from toolbox_mcp.tools.settings import ToolSettings
+from toolbox_mcp.tools.threads import writing
+
+
+@dataclass(frozen=True)
+class _Deleted:
+    """What was deleted, and where in the trash it is."""
+
+    entry: Place
+    kind: str
+    trashed: Place | None
+
+
+@tool(Access.WRITE)
+async def delete_file(
+    settings: Settings,
+    seen: Seen,
+    journal: Journal,
+    path: WriteEntry,
+    recursive: Annotated[bool, Field(description="also a folder with content")] = False,
+    mode: Literal["trash", "permanent"] | None = None,
+    trash_dir: WritePath | None = None,
+) -> Text:
+    """Delete a file, link or folder, by default by moving it to a trash folder.
+
+    undo brings it back, unless mode is permanent.
+    """
+    if trash_dir is not None and mode == "permanent":
+        raise ToolError(Code.INVALID_ARGS, "trash_dir: not with mode=permanent")
+    to_trash = trash_dir is not None or (mode or settings.delete_mode) == "trash"
+    if to_trash:
+        deleted = await writing(partial(_to_trash, path, recursive, trash_dir, settings, journal))
+    else:
+        deleted = await writing(partial(_for_good, path, recursive, journal))
+    seen.forget(str(deleted.entry.path))
+    if deleted.trashed:
+        return Text(f"Moved {deleted.kind} {path.shown} to trash: {deleted.trashed.shown}")
+    return Text(f"Deleted {deleted.kind} {path.shown}")
+
+
+def _for_good(place: Place, recursive: bool, journal: Journal) -> _Deleted:
+    at = place.target()
+    kind = entries.remove(at, recursive=recursive)
+    journal.cannot("it deleted for good")
+    return _Deleted(at, kind, None)
+
+
+def _to_trash(
+    place: Place, recursive: bool, wanted: Place | None, settings: ToolSettings, journal: Journal
+) -> _Deleted:
+    at = place.target()
+    with at.roots.locks.hold(at.path):
+        kind = entries.removable(at, recursive=recursive)
+        trash = Trash.of(at, wanted, settings)
+        if at.path.is_relative_to(trash.folder.path):
+            raise ToolError(Code.REFUSED, f"{at.shown} is in the trash already", "mode=permanent deletes it for good")
+        if trash.folder.path.is_relative_to(at.path):
+            raise ToolError(Code.REFUSED, f"{at.shown} holds the trash {trash.folder.shown}", "name another trash_dir")
+        name = trash.name(at)
+        trashed = trash.folder.child(name)
+        with trash.made() as folders:
+            note = trash.note(at, name)
+            try:
+                entries.move(at, trashed)
+            except ToolError:
+                if note:
+                    entries.remove(note.place)
+                raise
+        journal.note([*made(folders), *([note] if note else [])])
+        journal.moved(at, trashed, to_trash=True)
+    return _Deleted(at, kind, trashed)

@@ -1,0 +1,22 @@
+"""The answer to an edit whose text is nowhere."""
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.text import visible
+from toolbox_mcp.sandbox.worker import Worker, WorkerFailure
+from toolbox_mcp.tools.edit.nearest import SEARCH_TIME, cause, nearest
+from toolbox_mcp.tools.edit.replacing import NoMatch
+
+
+async def no_match(place: Place, missed: NoMatch, parser: Worker, what: str = "old_string") -> ToolError:
+    """Return the refusal that shows the nearest text, and names the cause where it is one thing."""
+    try:
+        near = await parser.call(nearest, missed.lf, missed.wanted, SEARCH_TIME, deadline=SEARCH_TIME + 1)
+        why = await parser.call(cause, missed.lf, missed.wanted, deadline=SEARCH_TIME)
+    except WorkerFailure:
+        near, why = None, None
+    error = f"{what} is nowhere in {place.shown}"
+    if near:
+        first, last, similarity, diff = near
+        error += f". Nearest: {place.shown} lines {first}-{last} (similarity {similarity:.2f}):\n{visible(diff)}"
+    return ToolError(Code.NO_MATCH, error, why or "read the lines again and copy them exactly")

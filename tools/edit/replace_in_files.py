@@ -1,0 +1,133 @@
+"""replace_in_files."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+from anyio.from_thread import check_cancelled
+from pydantic import Field
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.paths import WritePath
+from toolbox_mcp.safety.roots import Place, Writable
+from toolbox_mcp.sandbox.worker import Worker, WorkerFailure, WorkerTimeout
+from toolbox_mcp.tools.base import Access, tool
+from toolbox_mcp.tools.edit.bulk import Done, File, Files, Found, literal
+from toolbox_mcp.tools.edit.substitution import Template, parsed, runaway, substituted
+from toolbox_mcp.tools.read.scope import WALK_DEADLINE, WALK_SECONDS, Scope
+from toolbox_mcp.tools.results import Text
+from toolbox_mcp.tools.services import Journal, Parser, Progress, Seen, Settings
+from toolbox_mcp.tools.settings import ToolSettings
+from toolbox_mcp.tools.threads import reading, writing
+
+EVERYTHING = "**/*"
+MAX_ROWS = 100
+
+
+@tool(Access.WRITE, deadline=lambda settings, given: WALK_DEADLINE)
+async def replace_in_files(
+    settings: Settings,
+    parser: Parser,
+    progress: Progress,
+    seen: Seen,
+    journal: Journal,
+    pattern: str,
+    replacement: str = "",
+    glob: str = EVERYTHING,
+    path: WritePath = ".",  # type: ignore[assignment]
+    regex: Annotated[bool, Field(description=r"pattern is one; \1 and \g<name> in the replacement are groups")] = False,
+    ignore_case: bool = False,
+    dry_run: bool = False,
+    include_ignored: bool = False,
+) -> Text:
+    """Replace text in all files below a folder, in every one or in none.
+
+    dry_run tells what would change.
+    """
+    if not pattern:
+        raise ToolError(Code.EMPTY_PATTERN, "pattern is empty")
+    found = Found(journal.left, Writable(path.roots))
+    files = Files(await reading(lambda stop: _scope(path, glob, settings, include_ignored)), found)
+    if regex or ignore_case:
+        template = parsed(replacement) if regex else [("text", replacement.replace("\r\n", "\n"))]
+        in_batch = _Worker(parser, pattern, not regex, ignore_case, template, settings.regex_timeout)
+        await _in_worker(in_batch, files, found, progress)
+    else:
+        replace = literal(pattern, replacement)
+        while not files.ended:
+            await reading(partial(files.each, replace))
+            await progress(found.looked_at, None, f"{len(found.hits)} files to change")
+    if not dry_run:
+        changes = [hit.change for hit in found.hits if hit.change]
+        before = [hit.before for hit in found.hits if hit.change]
+        for put in await writing(partial(journal.change_all, changes, before, check_cancelled)):
+            if put.before and put.after:
+                seen.changed(str(put.place.path), put.before.etag, put.after.etag)
+    return Text(_told(found, pattern, files.walk.cut, dry_run=dry_run), "narrow the path or the glob")
+
+
+def _scope(path: Place, glob: str, settings: ToolSettings, include_ignored: bool) -> Scope:
+    os.close(path.open_folder())
+    # The default means every file, which need not be asked of each.
+    return Scope.of(path, None if glob == EVERYTHING else glob, settings, include_ignored=include_ignored)
+
+
+@dataclass(frozen=True)
+class _Worker:
+    """A replacement as the worker computes it."""
+
+    parser: Worker
+    pattern: str
+    literal: bool
+    ignore_case: bool
+    template: Template
+    attempt: float
+
+    async def __call__(self, files: Sequence[File]) -> list[Done]:
+        """Return what each file comes to. ToolError bad_pattern, regex_timeout."""
+        try:
+            return await self.parser.call(
+                substituted,
+                self.pattern,
+                self.literal,
+                self.ignore_case,
+                self.template,
+                self.attempt,
+                [file.data for file in files],
+                deadline=WALK_SECONDS,
+            )
+        except WorkerTimeout:
+            raise runaway(self.pattern, self.attempt) from None
+        except WorkerFailure:
+            raise ToolError(
+                Code.BAD_PATTERN, f"{self.pattern[:200]} is too much for the engine", "use a simpler pattern"
+            ) from None
+
+
+async def _in_worker(replaced: _Worker, files: Files, found: Found, progress: Progress) -> None:
+    # A bad pattern is told also where there are no files.
+    await replaced([])
+    while not files.ended:
+        batch = await reading(files.stretch)
+        done = await replaced(batch)
+        await reading(partial(found.add_all, batch, done))
+        await progress(found.looked_at, None, f"{len(found.hits)} files to change")
+
+
+def _told(found: Found, pattern: str, cut: str | None, *, dry_run: bool) -> str:
+    count = sum(hit.count for hit in found.hits)
+    done = "Would replace" if dry_run else "Replaced"
+    lines = [f"no matches for {pattern}"]
+    if count:
+        lines = [f"{done} {count} occurrence(s) in {len(found.hits)} file(s)"]
+    lines += [f"{hit.place.shown}: {hit.count}" for hit in found.hits[:MAX_ROWS]]
+    if len(found.hits) > MAX_ROWS:
+        lines.append(f"... and {len(found.hits) - MAX_ROWS} more files")
+    lines += [
+        f"... ({files} file(s) left as they are: {why})" for why, files in sorted(found.left_out.items()) if files
+    ]
+    if cut:
+        lines.append(f"... (stopped after {cut})")
+    return "\n".join(lines)

@@ -1,0 +1,76 @@
+"""write_file."""
+
+import binascii
+from base64 import b64decode
+from functools import partial
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from toolbox_mcp.safety.atomic import Written, locked, read_whole
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.paths import UnsafeWritePath
+from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.tools.base import Access, tool
+from toolbox_mcp.tools.edit.loading import check_etag
+from toolbox_mcp.tools.results import Text
+from toolbox_mcp.tools.services import Journal, Seen
+from toolbox_mcp.tools.threads import writing
+
+MAX_BYTES = 16 * 2**20
+"""Size of a file that can be written (TOOLS.md §4.4)."""
+
+
+@tool(Access.WRITE, unsafe=True, idempotent_hint=True)
+async def write_file(
+    seen: Seen,
+    journal: Journal,
+    path: UnsafeWritePath,
+    content: str,
+    encoding: Annotated[Literal["text", "binary"], Field(description="binary: content is base64")] = "text",
+    overwrite: bool = True,
+    create_parents: bool = True,
+    expected_etag: Annotated[str | None, Field(description="refuse unless the file is in this state")] = None,
+) -> Text:
+    """Create a file or replace all of it. To change a part, use edit_file."""
+    data = _bytes(content, encoding)
+    known = expected_etag
+    if known is None and overwrite:
+        known = seen.etag(str(path.target().path))
+    write = partial(_write, path, data, known, expected_etag is not None, overwrite, create_parents, journal)
+    written = await writing(write)
+    seen.saw(str(written.place.path), written.etag)
+    done = "Created" if written.created else "Overwrote"
+    return Text(f"{done} {path.shown} ({len(data)} bytes)", meta={"etag": written.etag})
+
+
+def _bytes(content: str, encoding: str) -> bytes:
+    try:
+        data = content.encode() if encoding == "text" else b64decode(content, validate=True)
+    except UnicodeEncodeError:
+        raise ToolError(Code.INVALID_ARGS, "content: expected valid Unicode") from None
+    except (binascii.Error, ValueError):
+        raise ToolError(Code.INVALID_ARGS, "content: expected base64, as encoding is binary") from None
+    if len(data) > MAX_BYTES:
+        raise ToolError(Code.TOO_LARGE, f"content is {len(data)} bytes, above 16 MiB")
+    return data
+
+
+def _write(
+    place: Place,
+    data: bytes,
+    known: str | None,
+    asked: bool,
+    overwrite: bool,
+    create_parents: bool,
+    journal: Journal,
+) -> Written:
+    with locked(place):
+        state, old = None, None
+        there = place.stat()
+        if there is None and asked:
+            raise ToolError(Code.FILE_CHANGED, f"{place.shown} is gone", "leave expected_etag out to create it")
+        if known is not None and overwrite and there is not None:
+            old, state = read_whole(place, max(MAX_BYTES, there.st_size))
+            check_etag(place, old, known)
+        return journal.replace(place, data, expect=state, overwrite=overwrite, create_parents=create_parents, old=old)

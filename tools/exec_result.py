@@ -1,0 +1,94 @@
+"""The result of a program: the exec fields, and the exec form as its text (TOOLS.md §1.7)."""
+
+from typing import Any, Self
+
+from pydantic import PrivateAttr
+
+from toolbox_mcp.sandbox.runner import Finished
+from toolbox_mcp.tools.results import Budget, Record, at_most
+
+FORM = 200
+"""Bytes that the exec form adds to the streams, at most; with this much room they fit side by side."""
+
+HOW = "have the program print less, or write to a file and read that"
+
+
+class ExecResult(Record):
+    """How a program ended and what it wrote. Byte counts are of the whole output, cut or not."""
+
+    exit_code: int
+    signal: str | None
+    timed_out: bool
+    killed_by: str | None
+    duration_ms: float
+    stdout: str
+    stderr: str
+    stdout_bytes: int
+    stderr_bytes: int
+    stdout_truncated: bool
+    stderr_truncated: bool
+    _reasons: tuple[str, ...] = PrivateAttr(default=())
+
+    @classmethod
+    def of(cls, done: Finished, *, reasons: tuple[str, ...] = (), **more: Any) -> Self:
+        """Return the result of a finished program, with the further fields of a subclass.
+
+        reasons: what the sandbox it ran in does not contain; its first line says so.
+        """
+        made = cls(
+            exit_code=done.exit_code,
+            signal=done.signal,
+            timed_out=done.timed_out,
+            killed_by=done.killed_by,
+            duration_ms=done.duration_ms,
+            stdout=done.stdout.text,
+            stderr=done.stderr.text,
+            stdout_bytes=done.stdout.bytes,
+            stderr_bytes=done.stderr.bytes,
+            stdout_truncated=done.stdout.truncated,
+            stderr_truncated=done.stderr.truncated,
+            **more,
+        )
+        made._reasons = reasons
+        return made
+
+    @property
+    def size(self) -> int:
+        """Return an upper bound of the bytes of both streams, with room for the form around them."""
+        return at_most(self.stdout) + at_most(self.stderr) + FORM
+
+    def first_line(self) -> str:
+        """Return how the program ended, as the first line of the form."""
+        return self._end() + (f" [degraded: {'; '.join(self._reasons)}]" if self._reasons else "")
+
+    def _end(self) -> str:
+        if self.timed_out:
+            return f"result: timed out after {round(self.duration_ms / 1000)}s (killed)"
+        if self.killed_by:
+            return f"result: killed: {self.killed_by}"
+        return f"exit: {self.exit_code}"
+
+    def rendered(self) -> str:
+        """Return the exec form."""
+        parts = [self.first_line()]
+        for name, text in (("stdout", self.stdout), ("stderr", self.stderr)):
+            if text:
+                parts += [f"--- {name} ---", text.removesuffix("\n")]
+        return "\n".join(parts if len(parts) > 1 else [*parts, "(no output)"])
+
+    def within(self, budget: Budget) -> tuple[Self, dict[str, Any]]:
+        """Return the result with its streams cut to the budget that they share."""
+        stdout, stderr = budget.fit_streams(self.stdout, self.stderr, HOW)
+        cuts = [cut for cut in (stdout.truncated, stderr.truncated) if cut]
+        if not cuts:
+            return self, {}
+        fitted = self.model_copy(
+            update={
+                "stdout": stdout.text,
+                "stderr": stderr.text,
+                "stdout_truncated": self.stdout_truncated or stdout.truncated is not None,
+                "stderr_truncated": self.stderr_truncated or stderr.truncated is not None,
+            }
+        )
+        total = {key: sum(cut[key] for cut in cuts) for key in ("tokens", "cut")}
+        return fitted, {"truncated": total}

@@ -1,0 +1,1 @@
+"""Background processes: start, read, write, list, end."""

@@ -1,0 +1,40 @@
+"""Progress of one call, as notifications to the client that asked for them."""
+
+import time
+from collections.abc import Awaitable, Callable
+
+INTERVAL = 0.5
+"""Seconds between two reports at least."""
+
+Report = Callable[[float, float | None, str | None], Awaitable[None]]
+
+
+class Progress:
+    """Reports growing values, at most twice a second, and nothing once the call is answered."""
+
+    def __init__(self, report: Report | None = None) -> None:
+        self._report = report
+        self._last_at = float("-inf")
+        self._last = float("-inf")
+        self.used = False
+
+    @property
+    def wanted(self) -> bool:
+        """Tell whether the client asked for progress."""
+        return self._report is not None
+
+    async def __call__(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Report that done of total (in any unit) is behind us. Values that do not grow are dropped."""
+        self.used = True
+        await self.send(done, total, message)
+
+    async def send(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Send one report, if it is due."""
+        if self._report is None or done <= self._last or time.monotonic() - self._last_at < INTERVAL:
+            return
+        self._last, self._last_at = done, time.monotonic()
+        await self._report(done, total, message)
+
+    def close(self) -> None:
+        """Drop every report from here on."""
+        self._report = None

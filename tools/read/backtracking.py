@@ -1,0 +1,92 @@
+"""Patterns that need a backtracking engine, which can run away: matched in a process that can be killed."""
+
+import os
+from functools import partial
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.sandbox.worker import Worker, WorkerFailure, WorkerTimeout
+from toolbox_mcp.tools.progress import Progress
+from toolbox_mcp.tools.read.hits import Row
+from toolbox_mcp.tools.read.matching import File, matches_in, runaway
+from toolbox_mcp.tools.read.query import Query, sendable
+from toolbox_mcp.tools.read.rg_search import Cut, Rg
+from toolbox_mcp.tools.read.scope import MAX_BYTES, WALK_SECONDS, Scope
+from toolbox_mcp.tools.threads import Stop, reading
+
+BATCH = 8 * 2**20
+"""Bytes of files that go to the worker at a time; a guess between many round trips and much memory."""
+
+
+async def search(query: Query, rg: Rg, worker: Worker, progress: Progress, limit: int) -> tuple[list[Row], Cut]:
+    """Return matches and their context in order of path and line; more than limit matches means there are more.
+
+    A match is one file where only files are told.
+    """
+    paths, cut = await rg.files()
+    rows: list[Row] = []
+    matches = done = 0
+    while done < len(paths) and matches <= limit:
+        if not rg.left:
+            return rows, f"{WALK_SECONDS:g} s"
+        batch, took = await reading(partial(_read, rg.scope, paths[done:]))
+        done += took
+        try:
+            found = await in_worker(worker, query, batch, limit + 1 - matches, rg.left)
+        except TimeoutError:
+            if not rows:
+                raise runaway(query.pattern, query.attempt) from None
+            return rows, f"{WALK_SECONDS:g} s"
+        rows += found
+        matches += sum(row.match for row in found) if query.output == "lines" else len({row.path for row in found})
+        await progress(done, len(paths), f"{matches} matches")
+    return rows, cut
+
+
+async def in_worker(worker: Worker, query: Query, files: list[File], limit: int, seconds: float) -> list[Row]:
+    """Return the matching lines of some files, limit of them, or of so many files where only files are told.
+
+    ToolError bad_pattern, regex_timeout; TimeoutError when the seconds are over.
+    """
+    context = (query.before, query.after)
+    arguments = (sendable(query.pattern), query.ignore_case, query.attempt, files, limit, query.output, *context)
+    try:
+        found = await worker.call(matches_in, *arguments, deadline=seconds)
+    except WorkerTimeout:
+        raise TimeoutError from None
+    except WorkerFailure:
+        raise ToolError(
+            Code.BAD_PATTERN, f"{query.pattern[:200]} is too much for the engine", "use a simpler pattern"
+        ) from None
+    return [Row(*match) for match in found]
+
+
+def _read(scope: Scope, paths: list[str], stop: Stop) -> tuple[list[File], int]:
+    """Read files until a batch is full; return them, and how many paths that took."""
+    out: list[File] = []
+    size = 0
+    for count, path in enumerate(paths, 1):
+        data = read_searchable(scope, path)
+        if data is not None:
+            out.append((path, data))
+            size += len(data)
+        if size >= BATCH or stop():
+            return out, count
+    return out, len(paths)
+
+
+def read_searchable(scope: Scope, path: str) -> bytes | None:
+    """Return the bytes of a file below the scope's folder, or None for what is not searched."""
+    place = scope.folder
+    for name in path.split("/"):
+        place = place.child(name)
+    try:
+        fd = place.open_file()
+    except ToolError:
+        return None
+    try:
+        data = bytearray()
+        while len(data) <= MAX_BYTES and (piece := os.read(fd, MAX_BYTES + 1 - len(data))):
+            data += piece
+    finally:
+        os.close(fd)
+    return bytes(data) if len(data) <= MAX_BYTES else None

@@ -1,0 +1,162 @@
+"""What read_file shows of a text file: whole, a range, the end, or what lies between two markers."""
+
+import codecs
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from toolbox_mcp.safety.atomic import etag
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.text import HEAD, decode, is_binary, visible
+from toolbox_mcp.tools.read import blocks, stretch
+from toolbox_mcp.tools.results import Text
+from toolbox_mcp.tools.threads import Stop
+
+MAX_BYTES = 5 * 2**20
+"""Size of a file that is read whole."""
+MARKED_LINES = 2000
+"""Lines that two markers may enclose. Both bounds are TOOLS.md §4.1's."""
+
+BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+
+
+def whole_bytes(place: Place, stop: Stop) -> bytes:
+    """Return the bytes of a regular file of at most 5 MiB. What grows while it is read is cut off as too_large."""
+    fd = place.open_file()
+    try:
+        data = bytearray()
+        while len(data) <= MAX_BYTES and not stop():
+            piece = os.read(fd, MAX_BYTES + 1 - len(data))
+            if not piece:
+                return bytes(data)
+            data += piece
+    finally:
+        os.close(fd)
+    raise ToolError(
+        Code.TOO_LARGE, f"{place.shown} is above 5 MiB", "read a part of it: start_line and end_line, or tail"
+    )
+
+
+def whole(place: Place, numbered: bool, stop: Stop) -> tuple[Text | bytes, str]:
+    """Return the text of a file, or the bytes of a PDF; and the etag."""
+    data = whole_bytes(place, stop)
+    tag = etag(data)
+    if is_pdf(data):
+        return data, tag
+    _refuse_binary(place, data)
+    text = decode(data)
+    lines = visible(text.lf).removesuffix("\n")
+    meta = {"etag": tag, "size": len(data), "newline": text.newline, "encoding": text.encoding}
+    if not data or not text.text:
+        return Text("(empty file)", meta=meta), tag
+    body = _numbered(lines.split("\n"), 1) if numbered else lines
+    return Text(body or "(empty line)", _from_line(1), meta), tag
+
+
+def between(place: Place, start: int, end: int | None, numbered: bool, stop: Stop) -> Text:
+    """Return lines start to end, 1-based and inclusive."""
+    if end is not None and start > end:
+        raise ToolError(Code.EMPTY_RANGE, f"start_line {start} is above end_line {end}")
+
+    def read(fd: int, skip: int, encoding: str) -> Text:
+        feed = stretch.unit(encoding)
+        found = stretch.line_range(fd, skip, start, end, feed, stop)
+        return _shown(found, encoding, start, numbered, _meta(fd, encoding))
+
+    return _opened(place, read)
+
+
+def last(place: Place, count: int, numbered: bool, stop: Stop) -> Text:
+    """Return the last lines of a file."""
+
+    def read(fd: int, skip: int, encoding: str) -> Text:
+        feed = stretch.unit(encoding)
+        found = stretch.last_lines(fd, skip, count, feed, stop)
+        if not found.lines:
+            return Text("(empty file)", meta=_meta(fd, encoding))
+        first = stretch.count_lines(fd, skip, feed, stop) - len(found.lines) + 1 if numbered else 1
+        return _shown(found, encoding, first, numbered, _meta(fd, encoding), "ask for a smaller tail")
+
+    return _opened(place, read)
+
+
+def marked(place: Place, start_match: Sequence[str] | None, end_match: Sequence[str] | None, stop: Stop) -> Text:
+    """Return the numbered lines from one unique block of lines to another, both included."""
+    data = whole_bytes(place, stop)
+    _refuse_binary(place, data)
+    lines = decode(data).lf.removesuffix("\n").split("\n")
+    trimmed = [line.strip() for line in lines]
+    first, end = 0, len(lines)
+    opening: list[str] = []
+    if start_match is not None:
+        opening = _block(start_match, "start_match")
+        first = blocks.find_once(opening, trimmed, "start_match")
+    if end_match is not None:
+        closing = _block(end_match, "end_match")
+        at = blocks.find_once(closing, trimmed, "end_match")
+        if start_match is not None and at < first + len(opening):
+            raise ToolError(Code.NO_MATCH, f"end_match is at line {at + 1}, not after start_match at line {first + 1}")
+        end = at + len(closing)
+    if end - first > MARKED_LINES:
+        raise ToolError(
+            Code.TOO_LARGE, f"the markers enclose {end - first} lines, above {MARKED_LINES}", "read a line range"
+        )
+    return Text(visible(_numbered(lines[first:end], first + 1)), _from_line(first + 1))
+
+
+def is_pdf(data: bytes) -> bool:
+    """Tell a PDF by its content; the mark may stand behind some bytes that do not belong to it."""
+    return b"%PDF-" in data[:1024]
+
+
+def _opened(place: Place, read: Callable[[int, int, str], Text]) -> Text:
+    fd = place.open_file()
+    try:
+        head = os.pread(fd, HEAD, 0)
+        _refuse_binary(place, head)
+        mark, encoding = next(((mark, name) for mark, name in BOMS if head.startswith(mark)), (b"", "utf-8"))
+        return read(fd, len(mark), encoding)
+    finally:
+        os.close(fd)
+
+
+def _shown(
+    found: stretch.Stretch,
+    encoding: str,
+    first: int,
+    numbered: bool,
+    meta: dict[str, Any],
+    more: str | None = None,
+) -> Text:
+    lines = [visible(line) for line in stretch.decoded(found.lines, encoding)]
+    body = _numbered(lines, first) if numbered else "\n".join(lines)
+    if found.cut:
+        body += f"\n... (stopped at 5 MiB; {more or f'start_line={first + len(lines)} gets the rest'})"
+    return Text(body or "(empty line)", more or _from_line(first), meta)
+
+
+def _from_line(first: int) -> Callable[[str], str]:
+    return lambda head: f"start_line={first + head.count(chr(10))}"
+
+
+def _numbered(lines: Sequence[str], first: int) -> str:
+    return "\n".join(f"{number}\t{line}" for number, line in enumerate(lines, first))
+
+
+def _meta(fd: int, encoding: str) -> dict[str, Any]:
+    return {"size": os.fstat(fd).st_size, "encoding": encoding}
+
+
+def _block(lines: Sequence[str], name: str) -> list[str]:
+    block = blocks.split(lines)
+    if not any(line.strip() for line in block):
+        raise ToolError(Code.INVALID_ARGS, f"{name}: expected at least one line that is not blank")
+    return block
+
+
+def _refuse_binary(place: Place, data: bytes) -> None:
+    if is_binary(data[:HEAD]) or is_pdf(data):
+        raise ToolError(
+            Code.BINARY_FILE, f"{place.shown} is not a text file", 'encoding="binary" reads images and raw bytes'
+        )

@@ -1,0 +1,72 @@
+"""glob."""
+
+import stat
+from dataclasses import replace
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.ignore import Walk
+from toolbox_mcp.safety.opening import Links
+from toolbox_mcp.safety.paths import ProjectPath
+from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.text import visible_name
+from toolbox_mcp.tools.base import Access, tool
+from toolbox_mcp.tools.read.globbing import Glob, compiled
+from toolbox_mcp.tools.read.scope import WALK_DEADLINE
+from toolbox_mcp.tools.results import Text
+from toolbox_mcp.tools.services import Settings
+from toolbox_mcp.tools.settings import ToolSettings
+from toolbox_mcp.tools.threads import Stop, reading
+
+MAX_HITS = 1000
+
+
+@tool(Access.READ, deadline=lambda settings, given: WALK_DEADLINE)
+async def glob(
+    settings: Settings,
+    pattern: str,
+    base: ProjectPath = ".",  # type: ignore[assignment]
+    include_ignored: bool = False,
+) -> Text:
+    """Find files by path, such as src/**/*.{ts,tsx}."""
+    if pattern.startswith("/") or ".." in pattern.split("/"):
+        raise ToolError(Code.PATH_DENIED, f"{pattern} leaves the folder", "give the folder as base")
+    wanted = compiled(pattern.removeprefix("./"))
+
+    def found(stop: Stop) -> str:
+        return _found(base, pattern, wanted, settings, include_ignored, stop)
+
+    return Text(await reading(found), "narrow the pattern or the base")
+
+
+def _found(base: Place, pattern: str, wanted: Glob, settings: ToolSettings, include_ignored: bool, stop: Stop) -> str:
+    top = base.target()
+    walk = Walk(
+        base,
+        ignored_dirs=() if include_ignored else settings.ignored_dirs,
+        gitignore=settings.respect_gitignore and not include_ignored,
+        enters=wanted.enters,
+        wanted=wanted.named,
+        stop=stop,
+    )
+    prefix = "" if top.shown == "." else top.shown.rstrip("/") + "/"
+    hits: list[str] = []
+    for entry in walk:
+        if entry.kind == "dir" or entry.kind == "other" or not wanted.match(entry.path):
+            continue
+        if entry.kind == "symlink" and not _leads_to_file(replace(walk.at(entry), links=Links.FOLLOW)):
+            continue
+        if len(hits) == MAX_HITS:
+            return "\n".join([*hits, f"... (truncated at {MAX_HITS} matches)"])
+        hits.append(prefix + visible_name(entry.path))
+    if walk.cut:
+        hits.append(f"... (stopped after {walk.cut})")
+    return "\n".join(hits) or f"no matches for {pattern}"
+
+
+def _leads_to_file(link: Place) -> bool:
+    """Tell whether a link ends at a regular file inside the roots."""
+    try:
+        status = link.stat()
+    except ToolError:
+        return False
+    return status is not None and stat.S_ISREG(status.st_mode)

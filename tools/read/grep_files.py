@@ -1,0 +1,71 @@
+"""grep_files."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.paths import ProjectPath
+from toolbox_mcp.tools.base import Access, tool
+from toolbox_mcp.tools.read import search
+from toolbox_mcp.tools.read.query import Query
+from toolbox_mcp.tools.read.scope import WALK_DEADLINE, Scope
+from toolbox_mcp.tools.results import Text
+from toolbox_mcp.tools.services import Parser, Progress, Search, Settings
+
+Around = Annotated[int | None, Field(ge=0, le=50)]
+
+
+@tool(Access.READ, deadline=lambda settings, given: WALK_DEADLINE)
+async def grep_files(
+    ripgrep: Search,
+    parser: Parser,
+    progress: Progress,
+    settings: Settings,
+    pattern: str | None = None,
+    path: ProjectPath = ".",  # type: ignore[assignment]
+    query: Annotated[list[str] | None, Field(description="for match=block")] = None,
+    glob: str | None = None,
+    ignore_case: bool = False,
+    context: Around = None,
+    before: Around = None,
+    after: Around = None,
+    match: Literal["regex", "literal", "block"] = "regex",
+    target: Literal["content", "path", "both"] = "content",
+    output: Literal["lines", "files", "count"] = "lines",
+    limit: Annotated[int | None, Field(ge=1)] = None,
+    include_ignored: bool = False,
+) -> Text:
+    """Search file contents or paths below a folder, or in one file."""
+    most = settings.max_grep_matches
+    if limit is not None and limit > most:
+        raise ToolError(Code.INVALID_ARGS, f"limit: expected at most {most}")
+    sought = Query(
+        pattern=_pattern(pattern, query, match),
+        block=tuple(query or ()) if match == "block" else None,
+        literal=match == "literal",
+        ignore_case=ignore_case,
+        before=max(context or 0, before or 0),
+        after=max(context or 0, after or 0),
+        grouped=context is not None or before is not None or after is not None,
+        output=output,
+        limit=limit or most,
+        attempt=settings.regex_timeout,
+    )
+    scope = Scope.of(path, glob, settings, include_ignored=include_ignored)
+    found = await search.search(sought, scope, target, ripgrep, parser, progress)
+    return Text(found or f"no matches for {sought.shown}", "narrow the path, the glob or the pattern")
+
+
+def _pattern(pattern: str | None, query: list[str] | None, match: str) -> str:
+    if match == "block":
+        if query is None:
+            raise ToolError(Code.INVALID_ARGS, "query: required with match=block")
+        if not any(line.strip() for line in query):
+            raise ToolError(Code.EMPTY_PATTERN, "query has no line that is not blank")
+        return pattern or ""
+    if pattern is None:
+        raise ToolError(Code.INVALID_ARGS, f"pattern: required with match={match}")
+    if not pattern:
+        raise ToolError(Code.EMPTY_PATTERN, "pattern is empty", "glob and list_directory list files")
+    return pattern

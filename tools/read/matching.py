@@ -1,0 +1,89 @@
+"""Matching lines with the backtracking engine. Runs in the worker, so it imports little."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.text import HEAD, decode, is_binary
+from toolbox_mcp.tools.read.hits import shortened
+from toolbox_mcp.tools.read.query import spans_lines
+
+File = tuple[str, bytes]
+Match = tuple[str, int, str, bool, bool]
+"""path, line, text as it is shown, whether it matches, whether a match begins there."""
+
+
+def matches_in(
+    pattern: str, ignore_case: bool, attempt: float, files: list[File], limit: int, output: str, before: int, after: int
+) -> list[Match]:
+    """Search some files; attempt is the time of one match attempt in seconds. Runs in the worker.
+
+    output: for `lines`, limit counts matching lines, else files, of which all matches come, and for `files` one.
+    """
+    import regex
+
+    try:
+        flags = (regex.IGNORECASE if ignore_case else 0) | regex.MULTILINE
+        compiled = regex.compile(pattern, flags)
+    except (regex.error, RecursionError, OverflowError, ValueError) as e:
+        raise ToolError(
+            Code.BAD_PATTERN,
+            f"{pattern[:200]} is not a regular expression: {e}"[:500],
+            'match="literal" takes it as it is',
+        ) from None
+    search = _spanning if spans_lines(pattern) else _by_line
+    out: list[Match] = []
+    left = limit
+    for path, data in files:
+        if is_binary(data[:HEAD]):
+            continue
+        text = decode(data).lf
+        lines = text.removesuffix("\n").split("\n") if text else []
+        most = {"lines": left, "files": 1}.get(output, len(lines))
+        try:
+            hits = list(islice(search(compiled, text, lines, attempt), most))
+        except TimeoutError:
+            raise runaway(pattern, attempt) from None
+        left -= len(hits) if output == "lines" else bool(hits)
+        out += _with_context(path, lines, hits, before, after)
+        if left <= 0:
+            break
+    return out
+
+
+def _by_line(compiled: Any, text: str, lines: list[str], attempt: float) -> Iterator[tuple[int, int]]:
+    for number, line in enumerate(lines):
+        found = compiled.search(line, timeout=attempt)
+        if found:
+            yield number, found.start()
+
+
+def _spanning(compiled: Any, text: str, lines: list[str], attempt: float) -> Iterator[tuple[int, int]]:
+    """Yield each line that a match touches, and where in it the match begins; -1 where it began before."""
+    line, at, reported = 0, 0, -1
+    for found in compiled.finditer(text, timeout=attempt):
+        line += text.count("\n", at, found.start())
+        at = found.start()
+        for number in range(line, line + found[0].removesuffix("\n").count("\n") + 1):
+            if reported < number < len(lines):
+                yield number, found.start() - (text.rfind("\n", 0, found.start()) + 1) if number == line else -1
+                reported = number
+
+
+def _with_context(path: str, lines: list[str], hits: list[tuple[int, int]], before: int, after: int) -> list[Match]:
+    columns = dict(hits)
+    wanted = sorted({n for hit in columns for n in range(max(0, hit - before), min(len(lines), hit + after + 1))})
+    return [
+        (path, n + 1, shortened(lines[n], max(0, columns.get(n, 0))), n in columns, columns.get(n, -1) >= 0)
+        for n in wanted
+    ]
+
+
+def runaway(pattern: str, attempt: float) -> ToolError:
+    """Return the refusal of a pattern that did not finish one match attempt in time."""
+    return ToolError(
+        Code.REGEX_TIMEOUT,
+        f"{pattern[:200]} did not finish one match attempt within {attempt:g}s",
+        "avoid nested repeats; without look-around and back-references no pattern can run away",
+    )

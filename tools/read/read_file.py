@@ -1,0 +1,75 @@
+"""read_file."""
+
+from base64 import b64encode
+from functools import partial
+from typing import Annotated, Literal
+
+from mcp_types import BlobResourceContents, EmbeddedResource, ImageContent
+from pydantic import Field
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.paths import UnsafePath
+from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.sandbox.worker import WorkerFailure
+from toolbox_mcp.tools.base import Access, tool
+from toolbox_mcp.tools.read import images, pdf
+from toolbox_mcp.tools.read.file_text import between, last, marked, whole, whole_bytes
+from toolbox_mcp.tools.results import Blocks, Text
+from toolbox_mcp.tools.services import Parser, Seen
+from toolbox_mcp.tools.threads import reading
+
+PDF_TIME = 30.0
+IMAGE_TIME = 20.0
+"""Seconds that the extraction of a PDF's text and the scaling of an image may take; guesses."""
+
+
+@tool(Access.READ, unsafe=True)
+async def read_file(
+    parser: Parser,
+    seen: Seen,
+    path: UnsafePath,
+    start_line: Annotated[int | None, Field(ge=1)] = None,
+    end_line: Annotated[int | None, Field(ge=1)] = None,
+    tail: Annotated[int | None, Field(description="last N lines")] = None,
+    start_match: list[str] | None = None,
+    end_match: list[str] | None = None,
+    numbered: bool = False,
+    encoding: Annotated[Literal["text", "binary"], Field(description="binary for images")] = "text",
+) -> Text | Blocks:
+    """Read a text file or PDF: whole, a line range, the tail, or between unique blocks of lines."""
+    markers = start_match is not None or end_match is not None
+    ranged = start_line is not None or end_line is not None or (tail is not None and tail > 0)
+    if markers and ranged:
+        raise ToolError(Code.INVALID_ARGS, "start_match and end_match go with neither a range nor tail")
+    if encoding == "binary":
+        return await _binary(path, parser)
+    if markers:
+        return await reading(partial(marked, path, start_match, end_match))
+    if tail is not None and tail > 0:
+        return await reading(partial(last, path, tail, numbered))
+    if ranged:
+        return await reading(partial(between, path, start_line or 1, end_line, numbered))
+    text, etag = await reading(partial(whole, path, numbered))
+    if isinstance(text, Text):
+        seen.saw(str(path.target().path), etag)
+        return text
+    try:
+        pages = await parser.call(pdf.extract, text, pdf.MAX_CHARACTERS, deadline=PDF_TIME)
+    except WorkerFailure:
+        raise ToolError(Code.BINARY_FILE, f"the text of {path.shown} takes too much to extract") from None
+    return Text("\n".join(f"--- page {number} ---\n{page.strip()}" for number, page in enumerate(pages, 1)))
+
+
+async def _binary(path: Place, parser: Parser) -> Blocks:
+    data = await reading(partial(whole_bytes, path))
+    meta = {"size": len(data)}
+    if images.kind(data):
+        try:
+            scaled, mime = await parser.call(images.scaled, data, deadline=IMAGE_TIME)
+        except WorkerFailure:
+            raise ToolError(Code.TOO_LARGE, f"{path.shown} takes too much to decode") from None
+        return Blocks([ImageContent(type="image", data=b64encode(scaled).decode(), mime_type=mime)], meta)
+    resource = BlobResourceContents(
+        uri=f"toolbox://files/{path.shown}", mime_type="application/octet-stream", blob=b64encode(data).decode()
+    )
+    return Blocks([EmbeddedResource(type="resource", resource=resource)], meta)

@@ -1,0 +1,220 @@
+"""What ripgrep finds: rows, counts, files. Read as a stream and stopped at the cap."""
+
+import re
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.ignore import MAX_ENTRIES
+from toolbox_mcp.sandbox.ripgrep import Ripgrep
+from toolbox_mcp.sandbox.runner import Ended, Streaming
+from toolbox_mcp.tools.progress import Progress
+from toolbox_mcp.tools.read.hits import Row, excerpt
+from toolbox_mcp.tools.read.query import Query, sendable
+from toolbox_mcp.tools.read.scope import MAX_BYTES, WALK_SECONDS, RgScope, Scope
+
+SURPLUS = 10
+"""The parallel search collects up to this many times the limit, since sorting needs all; only above that does a
+second, sorted search find the first matches by path."""
+MAX_ROWS = 20_000
+"""Lines, context included, that the parallel search collects; a guess at what is quickly sorted."""
+LONGEST = MAX_BYTES + 2**16
+"""Bytes of a line of output: a file that is one line, and its path."""
+
+LINE = re.compile(rb"(\d+)(?::(\d+):|-)")
+
+Cut = str | None
+"""Why a search ended early, or None."""
+
+
+@dataclass(frozen=True)
+class Rg:
+    """ripgrep in a scope, until a moment of the monotonic clock."""
+
+    program: Ripgrep
+    scope: Scope
+    within: RgScope
+    until: float
+
+    @classmethod
+    def of(cls, program: Ripgrep, scope: Scope) -> "Rg":
+        """Return ripgrep for one search, which begins here. ToolError path_denied."""
+        return cls(program, scope, scope.ripgrep(), time.monotonic() + WALK_SECONDS)
+
+    @property
+    def left(self) -> float:
+        """Return the seconds that are left; a search without any has nothing to find."""
+        return max(0.0, self.until - time.monotonic())
+
+    @asynccontextmanager
+    async def run(self, *arguments: str) -> AsyncIterator[Streaming]:
+        """Run it over the scope; the output is read meanwhile."""
+        argv = [*self.within.arguments, *arguments, "--null", "--", self.within.target]
+        with self.within.opened() as fd:
+            async with self.program.start(argv, cwd=fd, timeout=self.left, stdin=self.within.rules) as run:
+                yield run
+
+    async def rows(self, query: Query, progress: Progress, limit: int) -> tuple[list[Row], Cut]:
+        """Return matches and their context, sorted by path and line; more than limit matches means there are more."""
+        arguments = [
+            *query.for_ripgrep(),
+            f"--max-filesize={MAX_BYTES}",
+            "--no-heading",
+            "--with-filename",
+            "--line-number",
+            "--column",
+            "--crlf",
+            f"--max-count={limit + 1}",
+            f"--before-context={query.before}",
+            f"--after-context={query.after}",
+            "--context-separator=--",
+        ]
+        found, full, cut = await self._rows(query, arguments, limit * SURPLUS, progress)
+        if full and self.scope.file is None:
+            sought, _, cut = await self._rows(query, [*arguments, "--sort=path"], limit + 1, progress)
+            # Out of time, what came in any order is better than nothing.
+            found = found if cut and len(sought) < limit else sought
+        found.sort(key=lambda row: (row.path, row.line))
+        return found, cut
+
+    async def _rows(
+        self, query: Query, arguments: list[str], cap: int, progress: Progress
+    ) -> tuple[list[Row], bool, Cut]:
+        """Return what was found, whether there was more, and why the search ended early."""
+        found: list[Row] = []
+        matches = 0
+        async with self.run(*arguments) as run, aclosing(_records(run)) as records:
+            async for path, rest in records:
+                row = self._row(path, rest)
+                if row is None:
+                    continue
+                found.append(row)
+                if row.match:
+                    matches += 1
+                    if matches > cap or (len(found) > MAX_ROWS and "--sort=path" not in arguments):
+                        return found, True, None
+                    if progress.wanted:
+                        await progress(matches, None, f"{matches} matches")
+            return found, False, _judged(run, await run.wait(), query.shown)
+
+    def _row(self, path: bytes, rest: bytes) -> Row | None:
+        head = LINE.match(rest)
+        if not head:
+            return None  # a note about a binary file
+        name = self.within.name(path)
+        if not self.scope.meant(name):
+            return None
+        text = rest[head.end() :].removesuffix(b"\r")
+        return Row(name, int(head[1]), excerpt(text, int(head[2]) - 1 if head[2] else 0), match=head[2] is not None)
+
+    async def counts(self, query: Query, limit: int) -> tuple[list[tuple[str, int]], Cut]:
+        """Return files with the number of their matches, sorted by path; more than limit means there are more."""
+        arguments = [
+            *query.for_ripgrep(),
+            f"--max-filesize={MAX_BYTES}",
+            "--with-filename",
+            "--crlf",
+            "--count",
+            *(["--max-count=1"] if query.output == "files" else []),
+        ]
+        found: list[tuple[str, int]] = []
+        cut: Cut = None
+        for extra, cap in (([], limit * SURPLUS), (["--sort=path"], limit)):
+            before, found, full = found, [], False
+            async with self.run(*arguments, *extra) as run, aclosing(_records(run)) as records:
+                async for path, count in records:
+                    name = self.within.name(path)
+                    if count.strip().isdigit() and self.scope.meant(name):
+                        found.append((name, int(count)))
+                    full = len(found) > cap
+                    if full:
+                        break
+                else:
+                    cut = _judged(run, await run.wait(), query.shown)
+            if cut and len(found) < limit:
+                found = before or found
+            if not full:
+                break
+        return sorted(found), cut
+
+    async def holding(self, line: str, ignore_case: bool) -> tuple[list[str], Cut]:
+        """Return the files of the scope that hold a text, sorted."""
+        arguments = ["--fixed-strings", *(["--ignore-case"] if ignore_case else []), f"--regexp={sendable(line)}"]
+        return await self._names(line, *arguments, f"--max-filesize={MAX_BYTES}", "--files-with-matches")
+
+    async def files(self) -> tuple[list[str], Cut]:
+        """Return the files of the scope, sorted, relative to its folder."""
+        if self.scope.file is not None:
+            return [self.scope.file], None
+        return await self._names("", "--files")
+
+    async def _names(self, shown: str, *arguments: str) -> tuple[list[str], Cut]:
+        found: list[str] = []
+        seen = 0
+        async with self.run(*arguments) as run, aclosing(run.lines(b"\0")) as names:
+            async for raw in names:
+                seen += 1
+                if seen > MAX_ENTRIES:
+                    return sorted(found), f"{MAX_ENTRIES} entries"
+                name = self.within.name(raw)
+                if self.scope.meant(name):
+                    found.append(name)
+            return sorted(found), _judged(run, await run.wait(), shown)
+
+    async def matching(self, texts: list[str], query: Query) -> list[int]:
+        """Return which of some one-line texts the pattern matches, by index and in their order."""
+        argv = [
+            *query.for_ripgrep(),
+            "--line-number",
+            "--no-filename",
+            "--text",
+            f"--max-count={query.limit + 1}",
+            "--",
+            "-",
+        ]
+        lines = "\n".join(texts).encode("utf-8", "surrogateescape")
+        found: list[int] = []
+        with self.within.opened() as fd:
+            async with self.program.start(argv, cwd=fd, timeout=self.left, stdin=lines) as run:
+                async for line in run.lines():
+                    number = line.partition(b":")[0]
+                    if number.isdigit():
+                        found.append(int(number) - 1)
+                ended = await run.wait()
+        _judged(run, ended, query.shown)
+        return found
+
+
+async def _records(run: Streaming) -> AsyncGenerator[tuple[bytes, bytes], None]:
+    """Yield (path, what is said of it) for each line of output that begins with a path."""
+    pending = b""
+    async with aclosing(run.lines(longest=LONGEST)) as lines:
+        async for line in lines:
+            path, null, rest = (pending + line).partition(b"\0")
+            # A path that holds a line break comes in pieces; what is said of it holds none.
+            pending = path + b"\n" if not null and path.startswith(b"./") else b""
+            if null:
+                yield path, rest
+
+
+def _judged(run: Streaming, ended: Ended, pattern: str) -> Cut:
+    """Return why a search ended early; ToolError bad_pattern where ripgrep refused the pattern."""
+    if run.timed_out:
+        return f"{WALK_SECONDS:g} s"
+    # Files that cannot be read go without a message, so what is told is about the pattern.
+    if ended.status == 2 and run.stderr_tail.strip():
+        raise _refused(pattern, run.stderr_tail)
+    return None
+
+
+def _refused(pattern: str, message: str) -> ToolError:
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    why = next((line for line in reversed(lines) if line.startswith("error")), lines[-1])
+    why = why.removeprefix("error: ").removeprefix("rg: ")
+    return ToolError(
+        Code.BAD_PATTERN,
+        f"{pattern[:200]} is not a regular expression: {why[:300]}",
+        'match="literal" takes it as it is',
+    )

@@ -1,0 +1,133 @@
+"""Where a search looks: a folder or one file, without what is ignored."""
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.ignore import rules_above
+from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.text import visible_name
+from toolbox_mcp.tools.read.globbing import Glob, compiled
+from toolbox_mcp.tools.settings import ToolSettings
+
+MAX_BYTES = 5 * 2**20
+"""Size of a file that is searched."""
+WALK_SECONDS = 60.0
+"""Seconds that a walk may take. Both bounds are TOOLS.md §4.1's and §1.5's."""
+WALK_DEADLINE = WALK_SECONDS + 5
+
+_SIMPLE = re.compile(r"(?=.)[\w.*?+@~ -]*(?:\{[\w.+-]+(?:,[\w.+-]+)*\}[\w.*?-]*)?", re.ASCII)
+"""Globs that ripgrep reads as we do: no classes, and no braces in braces or with nothing in them."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A folder, or one file in it by its name; glob narrows it to some files."""
+
+    folder: Place
+    file: str | None
+    glob: str | None
+    matcher: Glob | None
+    ignored_dirs: tuple[str, ...]
+    gitignore: bool
+
+    @classmethod
+    def of(cls, path: Place, glob: str | None, settings: ToolSettings, *, include_ignored: bool) -> "Scope":
+        """Return the scope of a search below path. ToolError not_a_directory, not_a_file, bad_pattern."""
+        at = path.target()
+        there = at.stat()
+        if there is None:
+            raise ToolError(Code.NOT_A_DIRECTORY, f"there is no {path.shown}", "glob finds files by name")
+        file = None
+        if not stat.S_ISDIR(there.st_mode):
+            if not stat.S_ISREG(there.st_mode):
+                raise ToolError(Code.NOT_A_FILE, f"{path.shown} is neither a folder nor a regular file")
+            at, file = at.folder(), at.name
+        return cls(
+            folder=at,
+            file=file,
+            glob=glob,
+            matcher=_matcher(glob) if glob else None,
+            ignored_dirs=() if include_ignored else settings.ignored_dirs,
+            gitignore=settings.respect_gitignore and not include_ignored,
+        )
+
+    def shown(self, relative: str) -> str:
+        """Return how results name a file below the folder: on one line, and without bytes that are no text."""
+        prefix = self.folder.shown
+        name = visible_name(relative)
+        return name if prefix == "." else f"{prefix.rstrip('/')}/{name}"
+
+    def meant(self, relative: str) -> bool:
+        """Tell whether the glob means a file; relative to the folder. A glob without `/` goes by the name alone."""
+        if self.matcher is None or self.file is not None:
+            return True
+        assert self.glob is not None
+        wanted = self.matcher.match(relative if "/" in self.glob.strip("/") else relative.rpartition("/")[2])
+        return (wanted is None) == self.glob.startswith("!")
+
+    def ripgrep(self) -> "RgScope":
+        """Return how ripgrep is kept to this scope. Reads the .gitignore files above the folder."""
+        if self.file is not None:
+            return RgScope(self.folder, "./", f"./{self.file}", ("--no-ignore", "--hidden"))
+        arguments = ["--hidden"]
+        above = rules_above(self.folder) if self.gitignore else b""
+        # ripgrep would heed what lies above the root, too, so it is told what holds and looks at nothing above.
+        arguments += ["--no-ignore-parent"] if self.gitignore else ["--no-ignore"]
+        if above:
+            arguments.append("--ignore-file=/dev/stdin")
+        if self.folder.roots.no_xdev:
+            arguments.append("--one-file-system")
+        for name in sorted(self.ignored_dirs):
+            arguments.append("--glob=!" + "".join("\\" + c if c in "*?[]{}\\!" else c for c in name) + "/")
+        arguments.append("--iglob=!.git")
+        arguments += self._narrowed()
+        if not above:
+            return RgScope(self.folder, "./", "./", tuple(arguments))
+        below = "".join(f"{part}/" for part in self.folder.parts)
+        return RgScope(replace(self.folder, parts=()), f"./{below}", f"./{below}", tuple(arguments), above)
+
+    def _narrowed(self) -> list[str]:
+        """Return arguments that leave out early what the glob cannot mean, by the last component.
+
+        A type, since a glob of ripgrep's own would bring back files that .gitignore excludes.
+        """
+        if self.glob is None or self.glob.startswith("!"):
+            return []
+        name = self.glob.rpartition("/")[2]
+        return [f"--type-add=meant:{name}", "--type=meant"] if _SIMPLE.fullmatch(name) and name != "**" else []
+
+
+@dataclass(frozen=True)
+class RgScope:
+    """A scope as ripgrep is told of it: where it runs, what it searches, with which arguments and rules on stdin.
+
+    prefix: what stands before the paths that it reports, relative to the folder of the scope.
+    """
+
+    cwd: Place
+    prefix: str
+    target: str
+    arguments: tuple[str, ...]
+    rules: bytes = b""
+
+    @contextmanager
+    def opened(self) -> Iterator[int]:
+        """Lend a descriptor of the folder that it runs in."""
+        fd = self.cwd.open_folder()
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def name(self, path: bytes) -> str:
+        """Return a path that ripgrep reports relative to the folder of the scope, as the system has it."""
+        return os.fsdecode(path).removeprefix(self.prefix)
+
+
+def _matcher(glob: str) -> Glob:
+    return compiled(glob.removeprefix("!").removeprefix("/").removeprefix("./"), hidden=True)

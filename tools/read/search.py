@@ -1,0 +1,104 @@
+"""Searching a scope: paths, contents by ripgrep or by a backtracking engine, and blocks of lines."""
+
+from dataclasses import replace
+from typing import Literal
+
+from toolbox_mcp.sandbox.ripgrep import Ripgrep
+from toolbox_mcp.sandbox.worker import Worker
+from toolbox_mcp.tools.progress import Progress
+from toolbox_mcp.tools.read import backtracking, block_search
+from toolbox_mcp.tools.read.hits import Found, Row, told
+from toolbox_mcp.tools.read.matching import runaway
+from toolbox_mcp.tools.read.query import Query
+from toolbox_mcp.tools.read.rg_search import Cut, Rg
+from toolbox_mcp.tools.read.scope import Scope
+
+
+async def search(
+    query: Query,
+    scope: Scope,
+    target: Literal["content", "path", "both"],
+    ripgrep: Ripgrep,
+    worker: Worker,
+    progress: Progress,
+) -> str:
+    """Return the text of the answer, empty when nothing was found. ToolError bad_pattern, regex_timeout."""
+    rg = Rg.of(ripgrep, scope)
+    parts: list[Found] = []
+    if target != "content":
+        parts.append(await _paths(query, rg, worker))
+    left = query.limit - sum(part.matches for part in parts)
+    if target != "path" and not any(part.stopped or part.cut for part in parts):
+        # With nothing left, one match more is enough to know that there are more.
+        parts.append(await _contents(query, rg, worker, progress, left))
+    lines = [line for part in parts for line in part.lines]
+    if any(part.stopped for part in parts):
+        lines.append(f"... (stopped at {query.limit} matches)")
+    lines += [f"... (stopped after {part.cut})" for part in parts if part.cut]
+    return "\n".join(lines)
+
+
+async def _paths(query: Query, rg: Rg, worker: Worker) -> Found:
+    paths, cut = await rg.files()
+    shown = [rg.scope.shown(path) for path in paths]
+    if query.block is not None:
+        wanted = [line.strip() for line in query.block if line.strip()]
+        hits = [path for path in shown if any(line in path for line in wanted)]
+    elif query.backtracks:
+        text = "\n".join(shown).encode()
+        lines = replace(query, output="lines", before=0, after=0)
+        try:
+            rows = await backtracking.in_worker(worker, lines, [("", text)], query.limit + 1, rg.left)
+        except TimeoutError:
+            raise runaway(query.pattern, query.attempt) from None
+        hits = [shown[row.line - 1] for row in rows]
+    else:
+        hits = [shown[index] for index in await rg.matching(shown, query)]
+    stopped = len(hits) > query.limit
+    hits = hits[: query.limit]
+    return Found(hits, len(hits), stopped, cut)
+
+
+async def _contents(query: Query, rg: Rg, worker: Worker, progress: Progress, left: int) -> Found:
+    if query.block is not None:
+        return await block_search.blocks(query, rg, progress, left)
+    if query.backtracks:
+        rows, cut = await backtracking.search(query, rg, worker, progress, left)
+    elif query.output != "lines":
+        counts, cut = await rg.counts(query, left)
+        return _counted(counts, query, rg.scope, left, cut)
+    else:
+        rows, cut = await rg.rows(query, progress, left)
+    return told_rows(rows, query, rg.scope, left, cut)
+
+
+def told_rows(rows: list[Row], query: Query, scope: Scope, left: int, cut: Cut) -> Found:
+    """Return rows, sorted by path and line, as an answer of at most left matches."""
+    if query.output != "lines":
+        counted: dict[str, int] = {}
+        for row in rows:
+            if row.match:
+                counted[row.path] = counted.get(row.path, 0) + row.begins
+        return _counted(list(counted.items()), query, scope, left, cut)
+    kept: list[Row] = []
+    last: Row | None = None
+    matches = 0
+    for row in rows:
+        if row.match:
+            if matches == left:
+                # What was kept since the last match is context of this one as far as it lies beyond reach.
+                kept = [r for r in kept if last and (r.path, r.line) <= (last.path, last.line + query.after)]
+                return Found(_told(kept, query, scope), matches, True, cut)
+            matches += 1
+            last = row
+        kept.append(row)
+    return Found(_told(kept, query, scope), matches, False, cut)
+
+
+def _counted(counts: list[tuple[str, int]], query: Query, scope: Scope, left: int, cut: Cut) -> Found:
+    lines = [scope.shown(path) + (f": {n}" if query.output == "count" else "") for path, n in counts[:left]]
+    return Found(lines, len(lines), len(counts) > left, cut)
+
+
+def _told(rows: list[Row], query: Query, scope: Scope) -> list[str]:
+    return told([replace(row, path=scope.shown(row.path)) for row in rows], grouped=query.grouped)

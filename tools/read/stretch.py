@@ -1,0 +1,148 @@
+"""Stretches of a file of any size: a range of lines, or the last ones, in constant memory."""
+
+import codecs
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.tools.threads import Stop
+
+CHUNK = 2**18
+COLLECTED = 5 * 2**20
+"""Bytes that a range or a tail collects at most (TOOLS.md §4.1)."""
+
+LF = b"\n"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Lines as bytes without their line feeds; cut: the last one, or more, is missing for want of room."""
+
+    lines: list[bytes]
+    cut: bool
+
+
+def unit(encoding: str) -> bytes:
+    """Return the line feed of an encoding."""
+    return {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}.get(encoding, LF)
+
+
+def line_range(fd: int, skip: int, start: int, end: int | None, feed: bytes, stop: Stop) -> Stretch:
+    """Return lines start to end, 1-based and inclusive. skip: bytes of a byte order mark.
+
+    ToolError empty_range when the file ends before start.
+    """
+    lines: list[bytes] = []
+    room = COLLECTED
+    number = 1
+    piece = bytearray()
+    for data in _chunks(fd, skip, stop):
+        at = 0
+        while at < len(data):
+            cut = _next(data, at, feed)
+            inside = number >= start
+            stretch = data[at : len(data) if cut < 0 else cut]
+            if inside:
+                room -= len(stretch)
+                if room < 0:
+                    return Stretch(lines, True)
+                piece += stretch
+            if cut < 0:
+                break
+            if inside:
+                lines.append(bytes(piece))
+                piece.clear()
+                if end is not None and number >= end:
+                    return Stretch(lines, False)
+            at = cut + len(feed)
+            number += 1
+            if not inside and number < start:
+                at, number = _skip(data, at, feed, number, start)
+    if number >= start and piece:
+        lines.append(bytes(piece))
+    if not lines:
+        raise ToolError(
+            Code.EMPTY_RANGE,
+            f"start_line {start} is beyond the end of the file",
+            f"it has {count_lines(fd, skip, feed, stop)} lines",
+        )
+    return Stretch(lines, False)
+
+
+def last_lines(fd: int, skip: int, count: int, feed: bytes, stop: Stop) -> Stretch:
+    """Return the last lines of a file, reading it backwards."""
+    end = os.fstat(fd).st_size
+    at, found, held = end, 0, bytearray()
+    while at > skip and found <= count and len(held) <= COLLECTED and not stop():
+        size = min(CHUNK, at - skip)
+        # Whole code units, so that a line feed of UTF-16 is never cut in two.
+        size -= (at - skip - size) % len(feed) if at - size > skip else 0
+        at -= size
+        data = os.pread(fd, size, at)
+        held[:0] = data
+        found = _count(bytes(held), feed) - (1 if bytes(held).endswith(feed) else 0)
+    lines = _split(bytes(held), feed)
+    cut = len(held) > COLLECTED
+    if at > skip and found < count:
+        lines = lines[1:]  # the first one began before what was read
+    lines = lines[-count:]
+    while sum(map(len, lines)) > COLLECTED:
+        lines = lines[1:]
+    return Stretch(lines, cut and len(lines) < count)
+
+
+def count_lines(fd: int, skip: int, feed: bytes, stop: Stop) -> int:
+    """Return how many lines the file has; a last one without a line feed counts."""
+    feeds = sum(_count(data, feed) for data in _chunks(fd, skip, stop))
+    size = os.fstat(fd).st_size
+    ended = size <= skip or os.pread(fd, len(feed), max(skip, size - len(feed))) == feed
+    return feeds if ended else feeds + 1
+
+
+def _chunks(fd: int, skip: int, stop: Stop) -> Iterator[bytes]:
+    at = skip
+    while not stop():
+        data = os.pread(fd, CHUNK, at)
+        if not data:
+            return
+        at += len(data)
+        yield data
+
+
+def _next(data: bytes, at: int, feed: bytes) -> int:
+    while True:
+        found = data.find(feed, at)
+        if found < 0 or len(feed) == 1 or found % 2 == 0:
+            return found
+        at = found + 1
+
+
+def _skip(data: bytes, at: int, feed: bytes, number: int, start: int) -> tuple[int, int]:
+    """Jump over whole lines before start, by counting where the chunk holds no line of interest."""
+    if len(feed) == 1 and number + data.count(feed, at) < start:
+        return len(data) if data.endswith(feed) else data.rfind(feed) + 1 or at, number + data.count(feed, at)
+    return at, number
+
+
+def _count(data: bytes, feed: bytes) -> int:
+    """Return how many line feeds the data holds."""
+    return data.count(feed) if len(feed) == 1 else len(_split(data + b"\xff\xff", feed)) - 1
+
+
+def _split(data: bytes, feed: bytes) -> list[bytes]:
+    if len(feed) == 1:
+        lines = data.split(feed)
+    else:
+        lines, at = [], 0
+        while (cut := _next(data, at, feed)) >= 0:
+            lines.append(data[at:cut])
+            at = cut + len(feed)
+        lines.append(data[at:])
+    return lines[:-1] if lines[-1] == b"" else lines
+
+
+def decoded(lines: list[bytes], encoding: str) -> list[str]:
+    """Return lines as text: CRLF as LF, U+FFFD for what is not valid."""
+    decode = codecs.getdecoder(encoding)
+    return [decode(line, "replace")[0].removesuffix("\r") for line in lines]

@@ -1,0 +1,47 @@
+"""tree."""
+
+from toolbox_mcp.safety.ignore import Walk
+from toolbox_mcp.safety.paths import ProjectPath
+from toolbox_mcp.safety.text import visible_name
+from toolbox_mcp.tools.base import Access, tool
+from toolbox_mcp.tools.read.scope import WALK_DEADLINE
+from toolbox_mcp.tools.results import Text
+from toolbox_mcp.tools.services import Settings
+from toolbox_mcp.tools.threads import Stop, reading
+
+MAX_ENTRIES = 500
+DEPTH = 3
+
+
+@tool(Access.READ, deadline=lambda settings, given: WALK_DEADLINE)
+async def tree(
+    settings: Settings,
+    path: ProjectPath = ".",  # type: ignore[assignment]
+    max_depth: int = DEPTH,
+    show_hidden: bool = False,
+    include_ignored: bool = False,
+) -> Text:
+    """Show folders and files as an indented tree."""
+    depth = max_depth if max_depth > 0 else DEPTH
+
+    def drawn(stop: Stop) -> str:
+        walk = Walk(
+            path,
+            ignored_dirs=() if include_ignored else settings.ignored_dirs,
+            gitignore=settings.respect_gitignore and not include_ignored,
+            hidden=show_hidden,
+            max_depth=depth,
+            folders_first=True,
+            stop=stop,
+        )
+        rows = [f"{visible_name(path.target().name)}/"]
+        for entry in walk:
+            if len(rows) > MAX_ENTRIES:
+                return "\n".join([*rows, f"... (truncated at {MAX_ENTRIES} entries)"])
+            mark = {"dir": "/", "symlink": "@"}.get(entry.kind, "")
+            rows.append("  " * entry.depth + visible_name(entry.name) + mark)
+        if walk.cut:
+            rows.append(f"... (stopped after {walk.cut})")
+        return "\n".join(rows)
+
+    return Text(await reading(drawn), "narrow the path or lower max_depth")

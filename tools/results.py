@@ -1,0 +1,153 @@
+"""What a handler may return: text, a record, or ready content blocks."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, Self
+
+from mcp_types import ContentBlock, TextContent
+from pydantic import BaseModel, ConfigDict
+
+How = str | Callable[[str], str] | None
+"""How to get what a cut leaves out: words, or a function of the head that was kept."""
+
+
+class Fitted(Protocol):
+    """A text within the budget; truncated is None or {"tokens": total, "cut": tokens left out}."""
+
+    @property
+    def text(self) -> str:
+        """Return the text that may be sent."""
+        ...
+
+    @property
+    def tokens(self) -> int | None:
+        """Return the tokens of the text, or None where they were not counted."""
+        ...
+
+    @property
+    def truncated(self) -> dict[str, int] | None:
+        """Return what was cut, or None."""
+        ...
+
+
+class Budget(Protocol):
+    """The token budget, as results see it."""
+
+    def fit(self, text: str, how: How = None) -> Fitted:
+        """Cut text to the budget."""
+        ...
+
+    def fit_streams(self, stdout: str, stderr: str, how: How = None) -> tuple[Fitted, Fitted]:
+        """Cut the two streams of a program to the budget they share."""
+        ...
+
+    def part(self, parts: int) -> "Budget":
+        """Return the budget of each of several things that share this one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A result as it goes on the wire: content blocks, structured content, _meta."""
+
+    content: Sequence[ContentBlock]
+    structured: dict[str, Any] | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    tokens: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the text of the blocks that have one."""
+        return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
+
+
+def at_most(text: str) -> int:
+    """Return an upper bound of the bytes of a text, without encoding it."""
+    return len(text) if text.isascii() else 4 * len(text)
+
+
+class Result(Protocol):
+    """Anything that knows how to become an answer within a budget."""
+
+    @property
+    def size(self) -> int:
+        """Return an upper bound of the bytes that the budget applies to."""
+        ...
+
+    def fit(self, budget: Budget) -> Answer:
+        """Return the answer, cut to the budget where it has to be."""
+        ...
+
+
+@dataclass(frozen=True)
+class Text:
+    """Plain text, cut to the budget; more says how to get the rest."""
+
+    body: str
+    more: How = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Return an upper bound of the bytes of the text."""
+        return at_most(self.body)
+
+    def fit(self, budget: Budget) -> Answer:
+        """Return one text block."""
+        cut = budget.fit(self.body, self.more)
+        meta = dict(self.meta) | ({"truncated": cut.truncated} if cut.truncated else {})
+        return Answer([TextContent(type="text", text=cut.text)], meta=meta, tokens=cut.tokens)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Ready content blocks, such as images; they pass uncut."""
+
+    content: Sequence[ContentBlock]
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Return 0: nothing is cut."""
+        return 0
+
+    def fit(self, budget: Budget) -> Answer:
+        """Return the blocks as they are."""
+        return Answer(self.content, meta=self.meta)
+
+
+class Record(BaseModel):
+    """Typed fields, sent as structured content beside a readable rendering of them.
+
+    A subclass declares the fields and gives the rendering; its schema becomes the tool's outputSchema.
+    """
+
+    model_config = ConfigDict(frozen=True)
+    more: ClassVar[str | None] = None
+    largest: ClassVar[int] = 2**20
+    """Characters of JSON that the fields may have; above, the answer is output_limit."""
+    listed: ClassVar[bool] = True
+    """Whether the outputSchema names the fields; the budget of the listing has no room for twenty."""
+
+    def rendered(self) -> str:
+        """Return the fields as a person would read them."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """Return an upper bound of the bytes of the rendering."""
+        return at_most(self.rendered())
+
+    def within(self, budget: Budget) -> tuple[Self, dict[str, Any]]:
+        """Return the record with its long fields cut to the budget, and the _meta that says so."""
+        return self, {}
+
+    def fit(self, budget: Budget) -> Answer:
+        """Return the rendering as text and the fields as structured content."""
+        fitted, meta = self.within(budget)
+        cut = budget.fit(fitted.rendered(), self.more)
+        if cut.truncated:
+            meta = meta | {"truncated": cut.truncated}
+        return Answer(
+            [TextContent(type="text", text=cut.text)], fitted.model_dump(mode="json", by_alias=True), meta, cut.tokens
+        )

@@ -1,0 +1,1 @@
+"""Programs of a language, in the sandbox."""

@@ -1,0 +1,15 @@
+"""run_python."""
+
+from toolbox_mcp.tools.base import Access, tool
+from toolbox_mcp.tools.sandbox.outcome import SandboxResult, SourceCode, deadline, run_code
+from toolbox_mcp.tools.services import Sandbox
+
+
+@tool(Access.EXEC, deadline=lambda settings, given: deadline(settings))
+async def run_python(sandbox: Sandbox, code: SourceCode) -> SandboxResult:
+    """Run a Python program in a sandbox and return what it prints.
+
+    No network, no project files, no state between calls; /tmp is writable. Images left there come back:
+    save a plot with savefig. To work with project files use bash or process_start.
+    """
+    return await run_code(sandbox, "python", code)

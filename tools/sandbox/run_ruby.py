@@ -1,0 +1,14 @@
+"""run_ruby."""
+
+from toolbox_mcp.tools.base import Access, tool
+from toolbox_mcp.tools.sandbox.outcome import SandboxResult, SourceCode, deadline, run_code
+from toolbox_mcp.tools.services import Sandbox
+
+
+@tool(Access.EXEC, deadline=lambda settings, given: deadline(settings))
+async def run_ruby(sandbox: Sandbox, code: SourceCode) -> SandboxResult:
+    """Run a Ruby program in a sandbox and return what it prints.
+
+    No network, no project files, no state between calls; /tmp is writable, and images left there come back.
+    """
+    return await run_code(sandbox, "ruby", code)

@@ -1,0 +1,15 @@
+"""run_rust."""
+
+from toolbox_mcp.tools.base import Access, tool
+from toolbox_mcp.tools.sandbox.outcome import SandboxResult, SourceCode, deadline, run_code
+from toolbox_mcp.tools.services import Sandbox
+
+
+@tool(Access.EXEC, deadline=lambda settings, given: deadline(settings, 2))
+async def run_rust(sandbox: Sandbox, code: SourceCode) -> SandboxResult:
+    """Compile a Rust program (edition 2021, standard library only) and run it in a sandbox.
+
+    Returns what it prints; messages of the compiler are in stderr. No network, no project files, no state between
+    calls.
+    """
+    return await run_code(sandbox, "rust", code)

@@ -1,0 +1,32 @@
+"""What a handler may ask for by type, and the access that asking takes."""
+
+from typing import Annotated
+
+from toolbox_mcp.sandbox import processes, programs, ripgrep, service, shell, worker
+from toolbox_mcp.tools import context, progress, session, settings
+from toolbox_mcp.tools.base import Access, Service
+from toolbox_mcp.tools.edit import journal
+
+Settings = Annotated[settings.ToolSettings, Service()]
+Context = Annotated[context.CallContext, Service()]
+Progress = Annotated[progress.Progress, Service()]
+Todos = Annotated[session.TodoList, Service(Access.STATE)]
+Seen = Annotated[session.SeenFiles, Service()]
+Journal = Annotated[journal.Journal, Service(Access.WRITE)]
+"""Where a call that changes files notes what undo needs."""
+Parser = Annotated[worker.Worker, Service()]
+"""A process that a deadline can kill, for parsing what might hang or blow up."""
+Search = Annotated[ripgrep.Ripgrep, Service()]
+"""The search program. It only reads, and only what its arguments name below a folder that is open already."""
+Programs = Annotated[programs.Programs, Service(Access.EXEC)]
+Toolchains = Annotated[programs.Toolchains, Service(Access.EXEC)]
+"""Runs a project's own tools, with the operator's full environment."""
+Sandbox = Annotated[service.Sandbox, Service(Access.EXEC)]
+"""Runs programs confined."""
+Processes = Annotated[processes.OwnedProcesses, Service(Access.STATE)]
+"""The background processes of the caller. Starting one and writing to one is for Access.EXEC."""
+ProcessRows = Annotated[processes.ProcessRows, Service()]
+"""The list of them, and nothing that changes it."""
+Shells = Annotated[shell.ShellRunner, Service(Access.EXEC)]
+"""Runs shell commands that have been checked."""
+ShellSessions = Annotated[shell.OwnedSessions, Service(Access.EXEC)]

@@ -1,0 +1,67 @@
+"""What one client session owns: its task list, what it has seen of files, and what it did to them."""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from toolbox_mcp.tools.edit.journal import History
+
+SEEN_FILES = 10_000
+"""Files whose last reading is remembered for each session; the oldest is forgotten first."""
+
+
+@dataclass
+class TodoList:
+    """The tasks of a session, in order: (content, status)."""
+
+    items: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class SeenFiles:
+    """The etag that each file had when this session last read or wrote it whole.
+
+    Keys are absolute paths as the server resolved them.
+    """
+
+    _etags: OrderedDict[str, str] = field(default_factory=OrderedDict)
+
+    def saw(self, path: str, etag: str) -> None:
+        """Remember the state of a file."""
+        self._etags[path] = etag
+        self._etags.move_to_end(path)
+        while len(self._etags) > SEEN_FILES:
+            self._etags.popitem(last=False)
+
+    def etag(self, path: str) -> str | None:
+        """Return the state that was last seen, or None."""
+        return self._etags.get(path)
+
+    def changed(self, path: str, before: str, after: str) -> None:
+        """Note that this session changed a part of a file, unless it holds what the session has never seen."""
+        if self._etags.get(path, before) == before:
+            self.saw(path, after)
+
+    def moved(self, old: str, new: str) -> None:
+        """Note that a file or folder has another path; what was there is gone."""
+        known = self._below(old)
+        self.forget(new)
+        for path, etag in known.items():
+            del self._etags[path]
+            self.saw(new + path[len(old) :], etag)
+
+    def forget(self, path: str) -> None:
+        """Forget a file that went away, or a folder and all below it."""
+        for gone in self._below(path):
+            del self._etags[gone]
+
+    def _below(self, path: str) -> dict[str, str]:
+        return {known: etag for known, etag in self._etags.items() if known == path or known.startswith(path + "/")}
+
+
+@dataclass
+class Session:
+    """State of one owner (TOOLS.md §7)."""
+
+    todos: TodoList = field(default_factory=TodoList)
+    seen: SeenFiles = field(default_factory=SeenFiles)
+    history: History = field(default_factory=History)

@@ -1,0 +1,1 @@
+"""Checking a project with its own tools: tests, linters, bundler."""

@@ -1,0 +1,153 @@
+"""How many tests passed, as the test runners say it."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from toolbox_mcp.sandbox.runner import Finished
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Tests by outcome."""
+
+    passed: int = 0
+    failed: int = 0
+    errors: int = 0
+    skipped: int = 0
+
+    @property
+    def ran(self) -> int:
+        """How many ran or were to run."""
+        return self.passed + self.failed + self.errors + self.skipped
+
+    def __str__(self) -> str:
+        """Say it in words, without what there is none of."""
+        parts = [
+            (self.passed, "passed"),
+            (self.failed, "failed"),
+            (self.errors, "error" if self.errors == 1 else "errors"),
+            (self.skipped, "skipped"),
+        ]
+        return ", ".join(f"{count} {word}" for count, word in parts if count)
+
+
+def headline(done: Finished, counts: Counts | None, seconds: float, *, nothing_ran: bool = False) -> str:
+    """Return the first line of a report on tests. counts: None where the runner did not say."""
+    if done.timed_out:
+        return f"TESTS TIMED OUT after {round(seconds)}s"
+    if nothing_ran or (counts is not None and counts.ran == 0 and done.exit_code == 0):
+        return "TESTS: none ran"
+    verdict = "PASSED" if done.exit_code == 0 else "FAILED"
+    return f"TESTS {verdict}: {(counts and str(counts)) or f'exit {done.exit_code}'}"
+
+
+def pytest(junit: bytes) -> Counts | None:
+    """Read the attributes of the suites in a JUnit report."""
+    # Attributes only, by expression: nothing of a report that a project wrote reaches an XML parser.
+    suites = re.findall(rb"<testsuite\s([^>]*)>", junit)
+    if not suites:
+        return None
+    total: dict[str, int] = {}
+    for attributes in suites:
+        for name, value in re.findall(rb'\b(tests|failures|errors|skipped)="([0-9]{1,9})"', attributes):
+            total[name.decode()] = total.get(name.decode(), 0) + int(value)
+    failed, errors, skipped = (total.get(name, 0) for name in ("failures", "errors", "skipped"))
+    return Counts(max(0, total.get("tests", 0) - failed - errors - skipped), failed, errors, skipped)
+
+
+def rspec(report: bytes) -> Counts | None:
+    """Read the summary of rspec's JSON report."""
+    summary = _json(report).get("summary")
+    if not isinstance(summary, dict):
+        return None
+    total, failed, skipped, errors = (
+        _count(summary.get(name))
+        for name in ("example_count", "failure_count", "pending_count", "errors_outside_of_examples_count")
+    )
+    return Counts(max(0, total - failed - skipped), failed, errors, skipped)
+
+
+def unittest(text: str) -> Counts | None:
+    """Read unittest's last lines: `Ran 3 tests in 0.1s` and `FAILED (failures=1, errors=1, skipped=1)`."""
+    ran = re.findall(r"^Ran (\d{1,9}) tests? in", text, re.MULTILINE)
+    if not ran:
+        return None
+    words = dict(re.findall(r"\b(failures|errors|skipped|unexpected successes)=(\d{1,9})", _last(text, "OK", "FAILED")))
+    failed = int(words.get("failures", 0)) + int(words.get("unexpected successes", 0))
+    errors, skipped = int(words.get("errors", 0)), int(words.get("skipped", 0))
+    return Counts(max(0, int(ran[-1]) - failed - errors - skipped), failed, errors, skipped)
+
+
+def minitest(text: str) -> Counts | None:
+    """Read minitest's summary: `3 runs, 4 assertions, 1 failures, 0 errors, 0 skips` (test-unit says tests)."""
+    found = re.findall(
+        r"^(\d{1,9}) (?:runs|tests), \d+ assertions, (\d{1,9}) failures, (\d{1,9}) errors"
+        r"(?:, (?:\d+ pendings, (\d{1,9}) omissions|(\d{1,9}) skips))?",
+        text,
+        re.MULTILINE,
+    )
+    if not found:
+        return None
+    rows = [[int(value or 0) for value in row] for row in found]
+    ran, failed, errors = (sum(row[index] for row in rows) for index in range(3))
+    skipped = sum(row[3] + row[4] for row in rows)
+    return Counts(max(0, ran - failed - errors - skipped), failed, errors, skipped)
+
+
+def cargo(text: str) -> Counts | None:
+    """Add up cargo's `test result: ok. 3 passed; 1 failed; 0 ignored; ...` lines."""
+    found = re.findall(r"^test result: \w+\. (\d{1,9}) passed; (\d{1,9}) failed; (\d{1,9}) ignored", text, re.MULTILINE)
+    if not found:
+        return None
+    passed, failed, skipped = (sum(int(row[index]) for row in found) for index in range(3))
+    return Counts(passed, failed, 0, skipped)
+
+
+def go(text: str) -> tuple[Counts | None, str]:
+    """Read `go test -json`: the counts, and the text that it would have printed."""
+    outcomes = {"pass": 0, "fail": 0, "skip": 0}
+    printed: list[str] = []
+    seen = False
+    for line in text.splitlines():
+        event = _json(line.encode()) if line.startswith("{") else {}
+        if not event:
+            printed.append(line + "\n")
+            continue
+        seen = True
+        if event.get("Action") == "output":
+            printed.append(str(event.get("Output", "")))
+        elif event.get("Test") and (action := str(event.get("Action"))) in outcomes:
+            outcomes[action] += 1
+    counts = Counts(outcomes["pass"], outcomes["fail"], 0, outcomes["skip"]) if seen else None
+    return counts, "".join(printed)
+
+
+def npm(text: str) -> Counts | None:
+    """Read the summary of the usual runners behind npm: node's own, jest and vitest, mocha."""
+    if tap := dict(re.findall(r"^(?:#|ℹ) (pass|fail|skipped) (\d{1,9})\s*$", text, re.MULTILINE)):
+        return Counts(int(tap.get("pass", 0)), int(tap.get("fail", 0)), 0, int(tap.get("skipped", 0)))
+    if jest := re.findall(r"^\s*Tests:?\s+(.*\d+ (?:passed|failed).*)$", text, re.MULTILINE):
+        words = {word: int(count) for count, word in re.findall(r"(\d{1,9}) (passed|failed|skipped|todo)", jest[-1])}
+        return Counts(words.get("passed", 0), words.get("failed", 0), 0, words.get("skipped", 0) + words.get("todo", 0))
+    if mocha := re.findall(r"^\s+(\d{1,9}) (passing|failing|pending)\b", text, re.MULTILINE):
+        words = {word: int(count) for count, word in mocha}
+        return Counts(words.get("passing", 0), words.get("failing", 0), 0, words.get("pending", 0))
+    return None
+
+
+def _last(text: str, *beginnings: str) -> str:
+    return next((line for line in reversed(text.splitlines()) if line.startswith(beginnings)), "")
+
+
+def _json(data: bytes) -> Mapping[str, object]:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9 else 0

@@ -1,0 +1,23 @@
+"""run_tests."""
+
+from toolbox_mcp.safety.paths import ProjectPath
+from toolbox_mcp.tools.base import Access, tool
+from toolbox_mcp.tools.results import Text
+from toolbox_mcp.tools.services import Progress, Settings, Toolchains
+from toolbox_mcp.tools.threads import reading
+from toolbox_mcp.tools.verify.running import Project
+from toolbox_mcp.tools.verify.suites import Framework, detect, run_suite, suite_of
+
+
+@tool(Access.EXEC, deadline=lambda settings, given: settings.toolchain_timeout + 5)
+async def run_tests(
+    toolchains: Toolchains,
+    settings: Settings,
+    progress: Progress,
+    path: ProjectPath | None = None,
+    framework: Framework | None = None,
+) -> Text:
+    """Run the project's test suite, found by its files, and say how many tests passed and failed."""
+    project = Project(toolchains.cwd)
+    suite = await reading(lambda stop: suite_of(framework or detect(project), project, path))
+    return await run_suite(suite, toolchains, settings, progress)

@@ -1,0 +1,98 @@
+"""Running a project's own tool and reporting what it said."""
+
+import asyncio
+import contextlib
+import os
+import re
+import shlex
+import stat
+import time
+from collections.abc import Sequence
+
+from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.sandbox.programs import Toolchains
+from toolbox_mcp.sandbox.runner import Finished
+from toolbox_mcp.tools.exec_result import HOW, ExecResult
+from toolbox_mcp.tools.progress import Progress
+from toolbox_mcp.tools.results import Text
+
+SNIFFED = 1 << 20
+"""Bytes of a project file that are looked at to find out what the project uses."""
+
+
+async def run(toolchains: Toolchains, progress: Progress, argv: Sequence[str], timeout: float) -> Finished:
+    """Run argv in the base, reporting the seconds it has taken. ToolError(unavailable) where it is not installed."""
+    ticking = asyncio.create_task(_tick(progress, timeout)) if progress.wanted else None
+    try:
+        return await toolchains.run(argv, timeout=timeout)
+    finally:
+        if ticking:
+            ticking.cancel()
+
+
+def report(headline: str, argv: Sequence[str], done: Finished) -> Text:
+    """Return the headline, the command line and the exec form."""
+    return Text(f"{headline}\n$ {shlex.join(argv)}\n{ExecResult.of(done).rendered()}", HOW)
+
+
+def operand(path: Place) -> str:
+    """Return a path as an argument that no program takes for an option."""
+    name = path.shown
+    return f"./{name}" if name.startswith(("-", "+", "@")) else name
+
+
+class Project:
+    """The files in the base that say what a project uses. Nothing is run and no link is followed."""
+
+    def __init__(self, base: str) -> None:
+        """Look at the folder base."""
+        self._base = base
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is a file of this name."""
+        with contextlib.suppress(OSError):
+            return stat.S_ISREG(os.stat(os.path.join(self._base, name)).st_mode)
+        return False
+
+    def has_folder(self, name: str) -> bool:
+        """Tell whether there is a folder of this name."""
+        return os.path.isdir(os.path.join(self._base, name))
+
+    def names(self) -> list[str]:
+        """Return the names in the base."""
+        with contextlib.suppress(OSError):
+            return sorted(os.listdir(self._base))
+        return []
+
+    def text(self, name: str) -> str:
+        """Return the beginning of a file, empty where there is none."""
+        try:
+            fd = os.open(os.path.join(self._base, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return ""
+        with open(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                return ""
+            return file.read(SNIFFED).decode("utf-8", "replace")
+
+    def program(self, name: str) -> str:
+        """Return what runs a Python program: that of the project's own environment, or the one on the PATH."""
+        for folder in (".venv", "venv"):
+            path = os.path.join(self._base, folder, "bin", name)
+            if os.access(path, os.X_OK):
+                return path
+        return name
+
+    def bundled(self, argv: list[str], gem: str | None = None) -> list[str]:
+        """Return argv, behind `bundle exec` where there is a Gemfile; with gem only where that names it."""
+        if not self.has("Gemfile"):
+            return argv
+        listed = gem is None or re.search(rf"\b{re.escape(gem)}\b", self.text("Gemfile") + self.text("Gemfile.lock"))
+        return ["bundle", "exec", *argv] if listed else argv
+
+
+async def _tick(progress: Progress, timeout: float) -> None:
+    start = time.monotonic()
+    while True:
+        await asyncio.sleep(0.5)
+        await progress(round(time.monotonic() - start, 1), timeout, "running")

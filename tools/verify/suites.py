@@ -1,0 +1,147 @@
+"""Test suites: which one a project has, how it is run, and how many tests it says passed."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.sandbox.programs import Toolchains
+from toolbox_mcp.sandbox.runner import Finished
+from toolbox_mcp.tools.progress import Progress
+from toolbox_mcp.tools.results import Text
+from toolbox_mcp.tools.settings import ToolSettings
+from toolbox_mcp.tools.threads import Stop, reading
+from toolbox_mcp.tools.verify import counting
+from toolbox_mcp.tools.verify.counting import Counts, headline
+from toolbox_mcp.tools.verify.running import Project, operand, report, run
+
+Framework = Literal["rspec", "minitest", "pytest", "unittest", "npm", "cargo", "go"]
+
+REPORT_BYTES = 64 << 20
+"""How much of a runner's report is read; a guess that no suite comes near."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One way to run tests.
+
+    extra: arguments behind argv that are of no interest to a reader; REPORT stands for the file of a report. counts: how to read them off the report, or off the output.
+    nothing: exit statuses that say that there were no tests.
+    """
+
+    argv: list[str]
+    extra: tuple[str, ...] = ()
+    counts: Callable[[str], Counts | None] | None = None
+    reported: Callable[[bytes], Counts | None] | None = None
+    nothing: tuple[int, ...] = ()
+    translated: Callable[[str], tuple[Counts | None, str]] | None = None
+
+
+async def run_suite(suite: Suite, toolchains: Toolchains, settings: ToolSettings, progress: Progress) -> Text:
+    """Run a suite and report on it."""
+    with tempfile.TemporaryDirectory(prefix="toolbox-report-") as folder:
+        file = os.path.join(folder, "report")
+        argv = [*suite.argv, *(part.replace("REPORT", file) for part in suite.extra)]
+        done = await run(toolchains, progress, argv, settings.toolchain_timeout)
+        written = await reading(partial(_read, file)) if suite.reported else b""
+    counts, done = _counted(suite, done, written)
+    first = headline(done, counts, settings.toolchain_timeout, nothing_ran=done.exit_code in suite.nothing)
+    return report(first, suite.argv, done)
+
+
+def detect(project: Project) -> Framework:
+    """Return the framework that a project uses; ToolError(no_tests) where nothing tells."""
+    ruby = project.has("Rakefile") or project.has("Gemfile")
+    if project.has_folder("spec") or project.has(".rspec"):
+        return "rspec"
+    if project.has_folder("test") and ruby:
+        return "minitest"
+    mentioned = any("pytest" in project.text(name) for name in ("pyproject.toml", "setup.cfg", "tox.ini"))
+    if project.has("pytest.ini") or project.has("conftest.py") or mentioned:
+        return "pytest"
+    if project.has("Cargo.toml"):
+        return "cargo"
+    if project.has("go.mod"):
+        return "go"
+    if _has_test_script(project.text("package.json")):
+        return "npm"
+    if project.has_folder("tests") or any(n.startswith("test") and n.endswith(".py") for n in project.names()):
+        return "unittest"
+    raise ToolError(Code.NO_TESTS, "nothing here says how its tests are run", "name a framework")
+
+
+def suite_of(framework: Framework, project: Project, path: Place | None, pattern: str | None = None) -> Suite:
+    """Return how a framework runs the tests below path that match pattern."""
+    where = [operand(path)] if path else []
+    match framework:
+        case "rspec":
+            argv = ["rspec", "--no-color", "--format", "progress", *where]
+            return Suite(project.bundled(argv), ("--format=json", "--out=REPORT"), reported=counting.rspec)
+        case "minitest":
+            return Suite(
+                project.bundled(["rake", "test", *(f"TEST={each}" for each in where)]), counts=counting.minitest
+            )
+        case "pytest":
+            chosen = [f"-k{pattern}"] if pattern else []
+            argv = [project.program("pytest"), "-q", "--color=no", *chosen, *where]
+            return Suite(argv, ("--junitxml=REPORT",), reported=counting.pytest, nothing=(5,))
+        case "unittest":
+            return _unittest(project, path, pattern)
+        case "npm":
+            return Suite(["npm", "test", *(["--", *where] if where else [])], counts=counting.npm)
+        case "cargo":
+            return Suite(["cargo", "test", "--color=never", *_cargo_target(path)], counts=counting.cargo)
+        case "go":
+            packages = [f"./{path.shown}/..." if path.shown != "." else "./..."] if path else ["./..."]
+            return Suite(["go", "test", "-json", *packages], translated=counting.go)
+
+
+def _unittest(project: Project, path: Place | None, pattern: str | None) -> Suite:
+    argv = [project.program("python3"), "-m", "unittest"]
+    status = path.stat() if path else None
+    if path and status and path.name.endswith(".py") and not pattern:
+        argv.append(operand(path))
+    else:
+        start = operand(path) if path else "tests" if project.has_folder("tests") else "."
+        argv += ["discover", f"-s{start}", f"-p{pattern or 'test*.py'}", *(["-t."] if start == "." else [])]
+    return Suite(argv, counts=counting.unittest, nothing=(5,))
+
+
+def _cargo_target(path: Place | None) -> list[str]:
+    if path is None:
+        return []
+    if path.name.endswith(".rs") and len(path.parts) > 1 and path.parts[-2] == "tests":
+        return [f"--test={path.name.removesuffix('.rs')}"]
+    return [f"--manifest-path={path.shown.removesuffix('/Cargo.toml')}/Cargo.toml"]
+
+
+def _has_test_script(text: str) -> bool:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    scripts = found.get("scripts") if isinstance(found, dict) else None
+    return isinstance(scripts, dict) and isinstance(scripts.get("test"), str)
+
+
+def _counted(suite: Suite, done: Finished, written: bytes) -> tuple[Counts | None, Finished]:
+    if suite.reported:
+        return suite.reported(written), done
+    if suite.translated:
+        counts, text = suite.translated(done.stdout.text)
+        return counts, replace(done, stdout=replace(done.stdout, text=text))
+    # unittest and some others print their summary to stderr.
+    return (suite.counts(done.stdout.text) or suite.counts(done.stderr.text)) if suite.counts else None, done
+
+
+def _read(file: str, stop: Stop) -> bytes:
+    try:
+        with open(file, "rb") as handle:
+            return handle.read(REPORT_BYTES)
+    except OSError:
+        return b""
