@@ -81,6 +81,8 @@ DIFFERENT = {
     ("native", "a null byte in the source"): raised("null bytes"),
     ("landlock", "a null byte in the source"): raised("null bytes"),
 }
+# The address space ends and the watchdog looks at about the same size: which is first is a matter of time.
+AS_WELL = {"takes memory in parts": killed("memory")}
 BYTES = {"a gigabyte of output": 1 << 30, "binary output": 25600, "ends well": 3, "leaves a child with its pipes": 4}
 SAYS = {"runs for ever": "begun\n", "sleeps for ever": "begun\n", "leaves a child with its pipes": "bye\n"}
 
@@ -103,9 +105,11 @@ def reports():
 @pytest.mark.parametrize("program", bad_input.PROGRAMS)
 def test_an_end_is_told_as_it_was(reports, back_end, program):
     ended = reports[back_end]["ended"][program]
-    *expected, words = DIFFERENT.get((back_end, program)) or ENDS[program]
-    assert [ended["exit_code"], ended["signal"], ended["killed_by"], ended["timed_out"]] == expected, ended
-    assert words in ended["stderr"]
+    ends = [DIFFERENT.get((back_end, program)) or ENDS[program], AS_WELL.get(program)]
+    found = (ended["exit_code"], ended["signal"], ended["killed_by"], ended["timed_out"])
+    words = [end[-1] for end in ends if end and end[:-1] == found]
+    assert words, ended
+    assert words[0] in ended["stderr"]
     assert ended["bytes"] == BYTES.get(program, ended["bytes"])
     assert ended["stdout"] == SAYS.get(program, ended["stdout"])
 
