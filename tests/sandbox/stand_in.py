@@ -1,6 +1,7 @@
 """A small server: python stand_in.py SHAPE END guarded|bare. Prints its pid and those of the programs it started."""
 
 import os
+import select
 import signal
 import sys
 import time
@@ -60,6 +61,19 @@ SHAPES = {
 }
 
 
+def wait_for_end_of_input() -> None:
+    """Wait as an event loop does: a signal between a look for signals and a plain read would only be seen after it."""
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake)
+    while True:
+        ready, _, _ = select.select([0, woken], [], [])
+        if woken in ready:
+            os.read(woken, 1000)
+        if 0 in ready and not os.read(0, 1000):
+            return
+
+
 def serve(shape: str, end: str) -> int:
     if end == "deaf server":
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -84,8 +98,7 @@ def serve(shape: str, end: str) -> int:
         sys.exit(3)
     if end == "return":
         return 5
-    while os.read(0, 1000):
-        pass
+    wait_for_end_of_input()
     if end == "deaf server":
         time.sleep(60)
     return 0
