@@ -9,6 +9,7 @@ from mcp.server import Server, ServerRequestContext
 from mcp.server.caching import CacheHint
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
+from opentelemetry import trace
 
 from toolbox_mcp.server.approvals import ClientAsk
 from toolbox_mcp.server.pipeline import Pipeline
@@ -112,6 +113,9 @@ def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[An
         on_unsubscribe_resource=unsubscribe,
         on_subscriptions_listen=listen,
     )
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        # Nobody collects spans, and making them takes a tenth of a small call.
+        server.middleware.clear()
     server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=NAME))
     return server
 

@@ -113,7 +113,7 @@ def _run(argv: Sequence[str], around: Surroundings) -> int:
 
 
 def _serve(config: Config, around: Surroundings) -> int:
-    with quick_imports():
+    with quick_imports(web=config.transport != "stdio"):
         from toolbox_mcp.server.start import serve
 
     return _one_line(lambda: serve(config, around.env, around.err), around)

@@ -113,7 +113,7 @@ class Pipeline:
         self._unsafe_logger = unsafe_logger
         self._noting = noting
         self._binders: dict[str, Binder] = {}
-        self._slots = anyio.Semaphore(rules.max_in_flight)
+        self._slots = anyio.Semaphore(rules.max_in_flight, fast_acquire=True)
 
     async def call(
         self,

@@ -8,7 +8,7 @@ import gc
 import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
@@ -25,22 +25,37 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """Packages whose __init__ imports clients and servers we do not use, and where the names we use come from."""
 
+WEB: Final = (
+    "mcp.server.auth.routes",
+    "mcp.server.streamable_http",
+    "mcp.server.streamable_http_manager",
+    "starlette.applications",
+    "starlette.middleware",
+    "starlette.middleware.authentication",
+    "starlette.routing",
+)
+"""Modules of which the SDK's server names something only in the methods that make a web application of it."""
+
 
 @contextmanager
-def quick_imports() -> Iterator[None]:
+def quick_imports(*, web: bool = True) -> Iterator[None]:
     """Make imports of the SDK inside the block cheaper; what it imported is kept from the garbage collector.
 
-    For a process that goes on to serve: modules imported before are left alone.
+    For a process that goes on to serve: modules imported before are left alone. web: it serves HTTP.
     """
     collected = gc.isenabled()
     gc.disable()
     for name, names in NAMES.items():
         if name not in sys.modules and (spec := importlib.util.find_spec(name)) is not None:
             _put(_LatePackage(spec, names))
-    _build_models_at_first_use()
+    late = [] if web else [name for name in WEB if name not in sys.modules]
+    sys.modules.update({name: _LateModule(name) for name in late})
     try:
-        yield
+        with _models_built_at_first_use():
+            yield
     finally:
+        for name in late:
+            _drop(name)
         # Nothing of what an import leaves becomes garbage, and looking at all of it takes as long as a start.
         gc.freeze()
         if collected:
@@ -72,6 +87,54 @@ class _LatePackage(ModuleType):
         return getattr(self, name)
 
 
+class _LateModule(ModuleType):
+    """A module that is not imported before something of it is used; it is in sys.modules during an import only."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _LateName(self.__name__, name)
+
+
+class _LateName:
+    """Something of a module that is imported when it is called, looked into, or made a part of a class or a type."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self._late = module, name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _meant(self)(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_meant(self), name)
+
+    def __getitem__(self, item: Any) -> Any:
+        return _meant(self)[item]
+
+    def __or__(self, other: Any) -> Any:
+        return _meant(self) | other
+
+    def __ror__(self, other: Any) -> Any:
+        return other | _meant(self)
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return isinstance(instance, _meant(self))
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (_meant(self),)
+
+
+def _meant(late: _LateName) -> Any:
+    module, name = late._late
+    _drop(module)
+    return getattr(importlib.import_module(module), name)
+
+
+def _drop(module: str) -> None:
+    if isinstance(sys.modules.get(module), _LateModule):
+        del sys.modules[module]
+
+
 def _put(package: ModuleType) -> None:
     sys.modules[package.__name__] = package
     parent, _, name = package.__name__.rpartition(".")
@@ -79,12 +142,21 @@ def _put(package: ModuleType) -> None:
         setattr(sys.modules[parent], name, package)
 
 
-def _build_models_at_first_use() -> None:
-    """Let pydantic put off the validators of the SDK's wire models: two protocol versions, hundreds of models.
+@contextmanager
+def _models_built_at_first_use() -> Iterator[None]:
+    """Let pydantic put off the validators of what the block defines: two protocol versions, hundreds of models.
 
-    The base class is no public name of the SDK. Without it the models are built at import, as they were.
+    `defer_build` is a setting of each model; that it is the default, and the same for adapters, is said in places that
+    are no public names. Where they are gone the models are built at import, as they would be.
     """
-    with suppress(ImportError, AttributeError):
-        from mcp_types._wire_base import WireModel
+    with ExitStack() as restored:
+        with suppress(ImportError, AttributeError, KeyError):
+            from pydantic import TypeAdapter
+            from pydantic._internal import _config
 
-        WireModel.model_config["defer_build"] = True
+            defaults: dict[str, Any] = vars(_config)["config_defaults"]
+            restored.callback(setattr, TypeAdapter, "_defer_build", TypeAdapter.__dict__["_defer_build"])
+            restored.callback(defaults.__setitem__, "defer_build", defaults["defer_build"])
+            TypeAdapter._defer_build = True  # type: ignore[assignment]
+            defaults["defer_build"] = True
+        yield

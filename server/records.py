@@ -7,8 +7,8 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections import OrderedDict, deque
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +31,9 @@ MESSAGE_MAX = 2000
 """Characters of an error message in a record, as in an answer."""
 _START_MAX = BUSY + 1
 """Seconds that a call waits for its row before it counts as one that cannot be written."""
+_SOON = 0.005
+"""Seconds after which the rows of calls that are over are completed: then their answers have left, for the writing
+thread would take the interpreter from them. A guess."""
 _ROTATE_EVERY = 256
 """Rows at most between two looks for rows that are too many or too old."""
 _COUNTERS = 10_000
@@ -81,6 +84,33 @@ class Finished:
     tokens: int | None = None
 
 
+class Writing:
+    """A row on its way to the file; await it to know that it is there. That takes no turn of the loop when it is."""
+
+    def __init__(self, written: Future[None]) -> None:
+        """Stand for what the writing thread does."""
+        self._written = written
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Return once the row outlives a crash of the server. Raises RecordError, also after 6 s."""
+        if not self._written.done():
+            yield from self._wait().__await__()
+        try:
+            self._written.result()
+        except RecordError:
+            raise
+        except Exception as e:
+            raise RecordError(f"the record cannot be written ({e})") from e
+
+    async def _wait(self) -> None:
+        waited = asyncio.wrap_future(self._written)
+        # The failure is told above, whoever waits; a call that is cancelled leaves its row to be written.
+        waited.add_done_callback(lambda future: future.cancelled() or future.exception())
+        done, _ = await asyncio.wait([waited], timeout=_START_MAX)
+        if not done:
+            raise RecordError("the records are busy")
+
+
 def new_call_id() -> str:
     """Make an id of 26 characters. Ids sort as the times at which they were made, and no two are equal."""
     return _base32(time.time_ns()) + _base32(secrets.randbits(65))
@@ -108,6 +138,8 @@ class Records:
         self._file: RecordFile | None = None
         self._written = 0
         self._iterations: OrderedDict[tuple[str | None, str], int] = OrderedDict()
+        self._over: deque[tuple[str, Finished, Future[None]]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
         self._reader: RecordFile | None = None
         self._reading = threading.Lock()
 
@@ -126,41 +158,45 @@ class Records:
             log.warning("%s; tools that write or execute are refused until it works", e)
         return records
 
-    def start(self, started: Started) -> "asyncio.Future[None]":
-        """Begin to write the row of a call. Once the result is there, the row outlives a crash of the server.
-
-        It raises RecordError when the row cannot be written, or is not within 6 s.
-        """
-        return asyncio.ensure_future(self._start(started))
-
-    async def _start(self, started: Started) -> None:
+    def start(self, started: Started) -> Writing:
+        """Begin to write the row of a call. It raises RecordError when awaited, where the row cannot be written."""
         try:
-            await asyncio.wait_for(self._in_writer(lambda: self._insert(started)), _START_MAX)
-        except TimeoutError:
-            raise RecordError("the records are busy") from None
-        except RecordError:
-            raise
-        except Exception as e:
-            raise RecordError(f"the record cannot be written ({e})") from e
+            return Writing(self._writer.submit(self._insert, started))
+        except RuntimeError as e:
+            closed: Future[None] = Future()
+            closed.set_exception(e)
+            return Writing(closed)
 
     def finish(self, call_id: str, finished: Finished) -> Future[None]:
-        """Complete the row of a call; close() waits for it. Never raises; what goes wrong is logged.
+        """Complete the row of a call soon; close() waits for it. Never raises; what goes wrong is logged.
 
-        The result is there once that is done, for who wants to wait.
+        Call it in the thread of a running loop. The result is there once that is done, for who wants to wait.
         """
+        completed: Future[None] = Future()
+        self._over.append((call_id, finished, completed))
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_SOON, self._complete_soon)
+        return completed
 
-        def complete() -> None:
-            try:
-                self._update(call_id, finished)
-            except Exception as e:  # noqa: BLE001 - the call is over; nothing here may change its answer
-                log.warning("the record of call %s could not be completed (%s)", call_id, e)
-
+    def _complete_soon(self) -> None:
+        self._timer = None
         try:
-            return self._writer.submit(complete)
-        except RuntimeError:  # closed: the row is marked as interrupted
-            closed: Future[None] = Future()
-            closed.set_result(None)
-            return closed
+            # One at a time, so that the rows of new calls are not kept waiting behind all of them.
+            for _ in range(len(self._over)):
+                self._writer.submit(self._complete)
+        except RuntimeError:  # closed: the rows are marked as interrupted
+            while self._over:
+                self._over.popleft()[2].set_result(None)
+
+    def _complete(self) -> None:
+        if not self._over:
+            return
+        call_id, finished, completed = self._over.popleft()
+        try:
+            self._update(call_id, finished)
+        except Exception as e:  # noqa: BLE001 - the call is over; nothing here may change its answer
+            log.warning("the record of call %s could not be completed (%s)", call_id, e)
+        completed.set_result(None)
 
     def newest(
         self,
@@ -191,12 +227,6 @@ class Records:
             if self._reader:
                 self._reader.close()
                 self._reader = None
-
-    def _in_writer(self, work: Callable[[], None]) -> "asyncio.Future[None]":
-        """Run work in the writing thread. Who waits for it may be cancelled; the work is not."""
-        done = asyncio.wrap_future(self._writer.submit(work))
-        done.add_done_callback(lambda future: future.cancelled() or future.exception())
-        return asyncio.shield(done)
 
     def _opened(self) -> RecordFile:
         if self._file is None:
@@ -257,6 +287,8 @@ class Records:
         return text[:most] + "... (truncated)" if len(output) > most else text
 
     def _end(self) -> None:
+        while self._over:
+            self._complete()
         if self._file is not None:
             try:
                 self._file.interrupt(self._server)

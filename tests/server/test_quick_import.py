@@ -14,12 +14,22 @@ def python(text):
     return done.stdout.split()
 
 
-def quick(inside, after):
-    lines = ["import gc, sys", "from toolbox_mcp.server.quick_import import quick_imports", "with quick_imports():"]
+def quick(inside, after, how="web=False"):
+    lines = [
+        "import gc, sys",
+        "from toolbox_mcp.server.quick_import import quick_imports",
+        f"with quick_imports({how}):",
+    ]
     return python("\n".join([*lines, f"    {inside}", after]))
 
 
-@pytest.mark.parametrize("module", ["mcp.client", "mcp.server.mcpserver", "httpx2", "tiktoken", "httpx"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "mcp.client", "mcp.server.mcpserver", "httpx2", "tiktoken", "httpx", "regex", "yaml", "uvicorn", "sse_starlette",
+        "starlette.applications", "starlette.routing", "mcp.server.streamable_http_manager", "mcp.server.auth.routes",
+    ],
+)  # fmt: skip
 def test_a_server_on_pipes_does_not_import_what_it_does_not_use(module):
     assert quick(SERVER, f"print({module!r} in sys.modules)") == ["False"]
 
@@ -53,6 +63,32 @@ except ValueError:
     print(before, CallToolRequest.__pydantic_complete__)
 """
     assert quick(SERVER, after) == ["False", "True"]
+
+
+def test_what_a_web_application_needs_is_imported_by_its_first_use():
+    after = """
+import mcp.server.lowlevel.server as low
+print(isinstance(low.Route("/", print), low.Route), "starlette.routing" in sys.modules)
+class Application(low.Starlette): pass
+print(Application.__mro__[1].__module__, type(low.Mount | None).__name__)
+import starlette.applications
+print(starlette.applications.Starlette is Application.__mro__[1])
+"""
+    assert quick(SERVER, after) == ["True", "True", "starlette.applications", "UnionType", "True"]
+
+
+def test_a_server_of_http_has_them_at_once():
+    after = "import starlette.applications as a, mcp.server.lowlevel.server as low; print(low.Starlette is a.Starlette)"
+    assert quick(SERVER, after, "web=True") == ["True"]
+
+
+def test_what_is_defined_afterwards_is_built_at_once():
+    after = """
+import pydantic
+class Own(pydantic.BaseModel): n: int
+print(Own.__pydantic_complete__, isinstance(pydantic.TypeAdapter(int | None).validator, pydantic.TypeAdapter))
+"""
+    assert quick(SERVER, after) == ["True", "False"]
 
 
 def test_the_collector_runs_again_without_what_was_imported():

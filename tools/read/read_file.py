@@ -13,7 +13,7 @@ from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.sandbox.worker import WorkerFailure
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.read import images, pdf
-from toolbox_mcp.tools.read.file_text import between, last, marked, whole, whole_bytes
+from toolbox_mcp.tools.read.file_text import between, cached_bytes, last, marked, shown, whole, whole_bytes
 from toolbox_mcp.tools.results import Blocks, Text
 from toolbox_mcp.tools.services import Parser, Seen
 from toolbox_mcp.tools.threads import reading
@@ -49,7 +49,8 @@ async def read_file(
         return await reading(partial(last, path, tail, numbered))
     if ranged:
         return await reading(partial(between, path, start_line or 1, end_line, numbered))
-    text, etag = await reading(partial(whole, path, numbered))
+    data = cached_bytes(path)
+    text, etag = await reading(partial(whole, path, numbered)) if data is None else shown(path, data, numbered)
     if isinstance(text, Text):
         seen.saw(str(path.target().path), etag)
         return text
