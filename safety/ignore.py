@@ -35,6 +35,9 @@ _TYPE = 0o170000  # what S_ISREG looks at, without the call
 
 Kind = Literal["dir", "file", "symlink", "other"]
 
+_SIZED = 2000
+"""Entries of a folder whose sizes are looked up as it is read; in a larger one only those that are asked for."""
+
 _HELD = 32  # folders that stay open on the way down; few enough for many walks at a time
 
 _Layer = tuple[int, Ignore]
@@ -65,10 +68,14 @@ class _Below(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """A folder on the way down: what it holds and has not come up yet, and its descriptor unless it is too deep."""
+    """A folder on the way down: what it holds and has not come up yet, and its descriptor unless it is too deep.
+
+    unsized: sizes are wanted and not looked up yet.
+    """
 
     rows: "Iterator[tuple[object, Entry | _Below]]"
     fd: int | None
+    unsized: bool
 
 
 class Walk:
@@ -129,19 +136,18 @@ class Walk:
     def __iter__(self) -> Iterator[Entry]:
         top = _Below("", "", 0, self._above() if self._gitignore else ())
         way = [self._enter(top, None)]
-        sizes, look, look_up = self._sizes, os.stat, self._status
+        look, look_up = os.stat, self._status
         try:
             while way:
                 # Each round takes up a folder where it was left, and leaves it for one below.
-                rows, fd = way[-1]
+                rows, fd, unsized = way[-1]
                 for _, row in rows:
                     if isinstance(row, Entry):
-                        if sizes and row[2] == "file":
+                        if unsized and row[2] == "file":
                             try:
-                                found = (
+                                size = _size(
                                     look(row[1], dir_fd=fd, follow_symlinks=False) if fd is not None else look_up(row)
                                 )
-                                size = found.st_size if found.st_mode & _TYPE == stat.S_IFREG else None
                             except (OSError, ToolError):
                                 size = None  # gone, or something else by now
                             row = tuple.__new__(Entry, (row[0], row[1], "file", row[3], size, False))
@@ -194,17 +200,20 @@ class Walk:
             fd = self._below(folder.path).open_folder()
         hold = self._by_name and folder.depth < _HELD
         try:
-            rows = self._read(folder, fd)
+            rows, unsized = self._read(folder, fd)
         except BaseException:
             hold = False
             raise
         finally:
             if not hold:
                 os.close(fd)
-        return _Open(iter(rows), fd if hold else None)
+        return _Open(iter(rows), fd if hold else None, unsized)
 
-    def _read(self, folder: _Below, fd: int) -> list[tuple[object, Entry | _Below]]:
-        """Return what an open folder holds in order: rows, and folders to read when it is their turn."""
+    def _read(self, folder: _Below, fd: int) -> tuple[list[tuple[object, Entry | _Below]], bool]:
+        """Return what an open folder holds in order: rows, and folders to read when it is their turn.
+
+        And whether sizes are to be looked up yet.
+        """
         # This runs for each entry of a walk, so everything that it needs is at hand.
         rows: list[tuple[object, Entry | _Below]] = []
         prefix = folder.path + "/" if folder.path else ""
@@ -214,10 +223,12 @@ class Walk:
         ignored, full = self._ignored, self._prefix
         layers = folder.layers
         make, row_type = tuple.__new__, Entry
+        sized = False
         try:
             with os.scandir(fd) as scan:
                 found = list(islice(scan, self._max_entries - self._seen + 1))
             self._seen += len(found)
+            sized = self._sizes and len(found) <= _SIZED
             if self._seen > self._max_entries:
                 self.cut = f"{self._max_entries} entries"
                 found.pop()
@@ -243,7 +254,13 @@ class Walk:
                 enter = is_folder and not out and deeper and (enters is None or enters(path))
                 if tell:
                     kind = "dir" if is_folder else "file" if entry.is_file(follow_symlinks=False) else _other(entry)
-                    row = make(row_type, (path, name, kind, depth, None, enter))
+                    size = None
+                    if sized and kind == "file":
+                        try:
+                            size = _size(entry.stat(follow_symlinks=False))
+                        except OSError:
+                            size = None  # gone by now
+                    row = make(row_type, (path, name, kind, depth, size, enter))
                     rows.append(((not is_folder, name, False) if first else name, row))
                 if enter:
                     # In code point order a folder's content belongs where its name with "/" sorts.
@@ -252,7 +269,7 @@ class Walk:
         except OSError:
             self.unreadable += 1
         rows.sort(key=_KEY)
-        return rows
+        return rows, self._sizes and not sized
 
     def _status(self, entry: Entry) -> os.stat_result:
         """Return the status of an entry of a folder that is not open. OSError when it is gone."""
@@ -311,6 +328,11 @@ def rules_above(place: Place) -> bytes:
         finally:
             os.close(fd)
     return out
+
+
+def _size(status: os.stat_result) -> int | None:
+    """Return the size of a regular file; anything else took its place meanwhile."""
+    return status.st_size if status.st_mode & _TYPE == stat.S_IFREG else None
 
 
 def _other(entry: os.DirEntry[str]) -> Kind:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from toolbox_mcp.safety import ignore
 from toolbox_mcp.safety.gitignore import MAX_BYTES, compile_ignore
 from toolbox_mcp.safety.ignore import Walk
 
@@ -49,7 +50,9 @@ def test_goes_in_code_point_order_of_the_paths(project, paths):
     assert "a/b/c" in found
 
 
-def test_tells_what_entries_are(project, roots):
+@pytest.mark.parametrize("sized", [0, 2000])
+def test_tells_what_entries_are(project, roots, monkeypatch, sized):
+    monkeypatch.setattr(ignore, "_SIZED", sized)
     make(project, "file <- 12345\nfolder/below\nlink -> file\nout -> /etc")
     os.mkfifo(project / "fifo")
     rows = {entry.path: entry for entry in Walk(roots.place("."), sizes=True)}
