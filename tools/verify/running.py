@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 
 from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.text import visible_name
 from toolbox_mcp.sandbox.programs import Toolchains
 from toolbox_mcp.sandbox.runner import Finished
 from toolbox_mcp.tools.exec_result import HOW, ExecResult
@@ -32,7 +33,7 @@ async def run(toolchains: Toolchains, progress: Progress, argv: Sequence[str], t
 
 def report(headline: str, argv: Sequence[str], done: Finished) -> Text:
     """Return the headline, the command line and the exec form."""
-    return Text(f"{headline}\n$ {shlex.join(argv)}\n{ExecResult.of(done).rendered()}", HOW)
+    return Text(f"{headline}\n$ {visible_name(shlex.join(argv))}\n{ExecResult.of(done).rendered()}", HOW)
 
 
 def operand(path: Place) -> str:
