@@ -192,7 +192,7 @@ class Place:
         except OSError as e:
             if e.errno not in _MISSING:
                 raise refusal(e, self.shown) from None
-            raise ToolError(Code.NOT_A_FILE, f"there is no file {self.shown}", self._similar()) from None
+            raise ToolError(Code.NOT_A_FILE, f"there is no file {self.shown}", self.similar()) from None
         raise ToolError(Code.NOT_A_FILE, f"{self.shown} is not a regular file")
 
     def open_folder(self) -> int:
@@ -203,7 +203,7 @@ class Place:
             if e.errno not in _MISSING:
                 raise refusal(e, self.shown) from None
             what = "there is no folder" if e.errno == errno.ENOENT else "not a folder:"
-            raise ToolError(Code.NOT_A_DIRECTORY, f"{what} {self.shown}", self._similar()) from None
+            raise ToolError(Code.NOT_A_DIRECTORY, f"{what} {self.shown}", self.similar()) from None
 
     def stat(self, follow: bool = True) -> os.stat_result | None:
         """Return the status, or None where nothing is. follow: False describes a link itself, as an entry place always does."""
@@ -269,8 +269,8 @@ class Place:
     def _stat(self, links: Links) -> os.stat_result:
         return self.roots.opener(self.root).stat(self.root, self.parts, links)
 
-    def _similar(self) -> str | None:
-        """Name up to three entries of the same folder that look like this one."""
+    def similar(self) -> str | None:
+        """Name up to three entries of the same folder that look like this one, as a hint."""
         try:
             fd = self.folder()._open(os.O_RDONLY | os.O_DIRECTORY)
         except OSError:
