@@ -1,6 +1,7 @@
 """shell."""
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -153,6 +154,7 @@ def _check(wanted: Sequence[str], shell: str, settings: ToolSettings) -> None:
             extra=settings.shell_blocklist_extra,
             heuristics=settings.shell_heuristics,
             max_bytes=settings.shell_max_command_bytes,
+            own=(os.getpid(), os.getppid()),
         )
 
 

@@ -1,3 +1,4 @@
+import os
 import re
 import sys
 
@@ -36,6 +37,18 @@ async def test_answers_with_the_fields_of_the_contract(call):
     assert (step["command"], step["work_dir"], step["shell_path"]) == ("printf abc", ".", "/usr/bin/sh")
     assert {name: fields[name] for name in EXEC} == {name: step[name] for name in EXEC}
     assert fields["stdout"] == "abc" and re.fullmatch(r"sess_[0-9a-f]{32}", fields["session"])
+
+
+@pytest.mark.parametrize("target", [os.getpid(), os.getppid(), -os.getpid()])
+async def test_no_command_signals_the_server_or_its_guardian(call, target):
+    # Signal 0 only asks, should the refusal fail.
+    answer = await call("shell", command=f"kill -0 {target}")
+    assert answer["code"] == "command_denied"
+
+
+async def test_a_command_ends_what_it_started(call):
+    answer = await call("shell", command="sleep 60 & kill $!; wait $!; echo $?", shell="sh")
+    assert answer.startswith("exit: 0\n--- stdout ---\n143")
 
 
 async def test_several_commands_run_one_after_another_until_one_fails(call):
