@@ -120,11 +120,38 @@ async def test_a_session_keeps_folder_and_environment_and_nothing_else(call, pro
     assert fresh.structured_content["session"] != session
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"command": "echo a"}, False),
+        ({"commands": ["echo a"]}, False),
+        ({"command": "echo a", "session": ""}, True),
+        ({"command": "echo a", "env": {"A": "1"}}, True),
+        ({"command": "exit 3", "work_dir": "."}, True),
+        ({"commands": ["echo a", "exit 1", "echo b"], "work_dir": "."}, True),
+    ],
+)
+async def test_the_text_names_a_session_once_when_it_keeps_something(call, arguments, told):
+    first = await call.result("shell", arguments)
+    session = first.structured_content["session"]
+    assert (first.content[0].text.split("\n")[-1] == f"session: {session}") == told
+    again = await call.result("shell", {**arguments, "session": session})
+    assert session not in again.content[0].text
+    assert again.structured_content["session"] == session
+
+
+async def test_the_name_of_a_session_stays_when_the_output_is_cut(call):
+    call.tokens = 200
+    result = await call.result("shell", {"command": "seq 1 100000", "work_dir": "."})
+    assert result.content[0].text.endswith(f"\nsession: {result.structured_content['session']}")
+
+
 async def test_the_environment_is_scrubbed_and_layered(call):
     call.shell = {"base_env": {"BASE": "base", "A": "base"}}
-    names = await call("shell", command="env; echo $A", env={"A": "call"})
-    assert names.endswith("call")
-    assert {line.split("=")[0] for line in names.splitlines()[2:-1]} <= {"PATH", "LANG", "BASE", "A", "TOOLBOX_CALL", "PWD", "_", "SHLVL", "OLDPWD"}  # fmt: skip
+    result = await call.result("shell", {"command": "env; echo $A", "env": {"A": "call"}})
+    names = result.structured_content["stdout"]
+    assert names.endswith("call\n")
+    assert {line.split("=")[0] for line in names.splitlines()[:-1]} <= {"PATH", "LANG", "BASE", "A", "TOOLBOX_CALL", "PWD", "_", "SHLVL", "OLDPWD"}  # fmt: skip
 
 
 async def test_a_command_that_takes_too_long_is_asked_before_it_is_killed(call):
