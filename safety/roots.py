@@ -56,7 +56,8 @@ class Roots:
         try:
             for folder in folders:
                 self._roots.append(_root(folder))
-            self._system = _root("/")
+            # Opened as a place to start from only: a server that confines itself may not read this folder.
+            self._system = _root("/", getattr(os, "O_PATH", os.O_RDONLY))
         except OSError:
             self.close()
             raise
@@ -133,10 +134,10 @@ class Roots:
         return self._system, tuple(parts)
 
 
-def _root(folder: str | Path) -> Root:
+def _root(folder: str | Path, access: int = os.O_RDONLY) -> Root:
     given = Path(os.path.abspath(folder))
     path = given.resolve(strict=True)
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = os.open(path, access | os.O_DIRECTORY | os.O_CLOEXEC)
     return Root(path, tuple(dict.fromkeys((path.parts[1:], given.parts[1:]))), fd)
 
 
