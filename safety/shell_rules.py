@@ -64,6 +64,8 @@ def check(
     except (RefusedError, UnicodeEncodeError, RecursionError) as refusal:
         reason = str(refusal) if isinstance(refusal, RefusedError) else "it cannot be read"
         hint = INSTEAD.get(reason.partition(" ")[0])
+        if hint is None and reason.endswith("is not allowed in shell commands"):
+            hint = "do without it, or ask the person to run it"
         raise ToolError(Code.COMMAND_DENIED, f"{excerpt(command)} is refused: {reason}", hint) from None
 
 

@@ -54,12 +54,14 @@ def nearest(text: str, wanted: str, seconds: float) -> tuple[int, int, float, st
     return first + 1, last, round(score, 2), _shown(pairs)
 
 
-def cause(text: str, wanted: str) -> str | None:
-    """Name what keeps wanted from matching, where it is one thing."""
+def cause(text: str, wanted: str, what: str) -> str | None:
+    """Name what keeps wanted from matching, where it is one thing. what: the argument that holds it."""
+    if wanted in text:
+        return "whole lines are compared, without the white space around them"
     if re.search(r"(?m)^\s*\d+\t", wanted) and _without_numbers(wanted) in text:
-        return "old_string holds line numbers copied along; leave them out"
+        return f"{what} holds line numbers copied along; leave them out"
     if wanted.replace("\\n", "\n").replace('\\"', '"').replace("\\t", "\t").replace("\\\\", "\\") in text:
-        return 'old_string holds escapes such as \\n or \\" that the file has as characters'
+        return f'{what} holds escapes such as \\n or \\" that the file has as characters'
     if _each_line(wanted, str.rstrip) in _each_line(text, str.rstrip):
         return "only trailing white space differs"
     if _each_line(wanted, str.strip) in _each_line(text, str.strip):

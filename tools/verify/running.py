@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import islice
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.roots import FIND, Place
 from toolbox_mcp.safety.text import visible_name
 from toolbox_mcp.sandbox.programs import Toolchains
 from toolbox_mcp.sandbox.runner import Finished
@@ -49,7 +49,7 @@ def insist(path: Place, selector: str = "(?!)") -> None:
     name = "/".join(path.parts)
     file = replace(path, parts=tuple(re.sub(f"(?:{selector})$", "", name, flags=re.DOTALL).split("/")))
     if path.stat() is None and file.stat() is None:
-        raise ToolError(Code.NOT_FOUND, f"there is no {file.shown}", file.similar() or "glob finds files by name")
+        raise ToolError(Code.NOT_FOUND, f"there is no {file.shown}", file.similar() or FIND)
 
 
 def operand(path: Place) -> str:

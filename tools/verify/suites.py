@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.roots import Place
@@ -83,14 +83,22 @@ def detect(project: Project) -> Framework:
         return "npm"
     if project.has_folder("tests") or any(n.startswith("test") and n.endswith(".py") for n in project.names()):
         return "unittest"
-    raise ToolError(Code.NO_TESTS, "nothing here says how its tests are run", "name a framework")
+    raise ToolError(
+        Code.NO_TESTS, "nothing here says how its tests are run", f"framework: {', '.join(get_args(Framework))}"
+    )
+
+
+def exists(path: Place, framework: Framework | None = None) -> None:
+    """ToolError not_found where the path for a framework, or for one that is not known yet, names nothing."""
+    if "*" in path.shown and framework in (None, "minitest", "npm"):
+        return  # These two take a glob as well.
+    insist(path, SELECTORS.get(framework, "(?!)") if framework else "|".join(SELECTORS.values()))
 
 
 def suite_of(framework: Framework, project: Project, path: Place | None, pattern: str | None = None) -> Suite:
     """Return how a framework runs the tests below path that match pattern. ToolError not_found for a missing path."""
-    # These two take a glob as well.
-    if path and not (framework in ("minitest", "npm") and "*" in path.shown):
-        insist(path, SELECTORS.get(framework, "(?!)"))
+    if path:
+        exists(path, framework)
     where = [operand(path)] if path else []
     match framework:
         case "rspec":

@@ -103,6 +103,10 @@ async def test_refuses(call, arguments, code):
     assert await call.code("shell", **arguments) == code
 
 
+async def test_a_shell_that_is_missing_is_named(call):
+    assert (await call("shell", command="ls", shell="ksh"))["error"] == "ksh is not installed"
+
+
 async def test_a_session_keeps_folder_and_environment_and_nothing_else(call, project):
     (project / "sub").mkdir()
     first = await call.result(

@@ -146,6 +146,10 @@ async def test_a_path_that_is_not_there_is_told_before_anything_runs(
     assert not (project / "ran").exists()
 
 
+async def test_a_path_that_is_not_there_is_told_before_a_framework_is_looked_for(call):
+    assert await call.code("run_tests", path="nope") == "not_found"
+
+
 @pytest.mark.parametrize(
     ("framework", "path", "error"),
     [
