@@ -16,12 +16,16 @@ def executable(raw: str, judging: Judging) -> str:
     """Insist on the plain name of an allowed command. `unsafe` lifts the rules on slashes and on the list."""
     if not raw.strip():
         raise ToolError(Code.COMMAND_DENIED, "the command is empty", "name an executable; its arguments go into args")
+    allowed = judging.policy.allowed_commands
+    first, *words = raw.split()
+    # A whole command line is the usual mistake, and then nothing has to be configured.
+    split = f"the words after {first} belong into args" if words and first in allowed else None
     path = "/" in raw or "\\" in raw
     if path and not judging.unsafe:
         raise ToolError(
             Code.COMMAND_DENIED,
             f"{_shown(raw)} contains a slash; only the name of a command is accepted",
-            "name an executable on the PATH",
+            split or "name an executable on the PATH",
         )
     if found := next((c for c in raw if c in METACHARACTERS), None):
         raise ToolError(
@@ -29,12 +33,11 @@ def executable(raw: str, judging: Judging) -> str:
             f"{_shown(raw)} contains {found!r}; a command is one name, no shell line",
             "put the arguments into args, each as it is, without quotes",
         )
-    allowed = judging.policy.allowed_commands
     if (path or raw not in allowed) and not judging.lift(f"command {raw}"):
         raise ToolError(
             Code.COMMAND_DENIED,
             f"{_shown(raw)} is not an allowed command; allowed: {', '.join(allowed) or '(none)'}",
-            "allowed_commands in the configuration names what may run",
+            split or "allowed_commands in the configuration names what may run",
         )
     return raw
 

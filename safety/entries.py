@@ -14,7 +14,7 @@ from functools import cache
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.opening import Links
-from toolbox_mcp.safety.roots import Place, refusal
+from toolbox_mcp.safety.roots import FIND, Place, refusal
 from toolbox_mcp.safety.trees import Cursor, Move, copy, remove_tree, traverse
 
 MAX_NEW_FOLDERS = 8
@@ -93,7 +93,7 @@ def move(source: Place, destination: Place, *, overwrite: bool = False, max_new:
     old, new = _entry(source), _entry(destination)
     status = old.stat()
     if status is None:
-        raise ToolError(Code.NOT_FOUND, f"there is no {old.shown}")
+        raise ToolError(Code.NOT_FOUND, f"there is no {old.shown}", old.similar() or FIND)
     _check_root(old)
     if old.path == new.path:
         raise ToolError(Code.NO_CHANGE, f"{old.shown} is already there")
@@ -112,7 +112,8 @@ def move(source: Place, destination: Place, *, overwrite: bool = False, max_new:
             if stat.S_ISDIR(there.st_mode):
                 raise ToolError(Code.IS_A_DIRECTORY, f"{new.shown} is a folder", "name the entry inside it")
             if not overwrite or is_folder:
-                raise ToolError(Code.EXISTS, f"{new.shown} exists")
+                hint = "a folder replaces nothing" if is_folder else "overwrite=true replaces it"
+                raise ToolError(Code.EXISTS, f"{new.shown} exists", hint)
         folders = make_parents(new, max_new=max_new)
         try:
             _rename(old, new, replacing=there is not None, linked=same and not renamed_case)
@@ -131,7 +132,7 @@ def removable(place: Place, *, recursive: bool = False) -> str:
     at = _entry(place)
     status = at.stat()
     if status is None:
-        raise ToolError(Code.NOT_FOUND, f"there is no {at.shown}")
+        raise ToolError(Code.NOT_FOUND, f"there is no {at.shown}", at.similar() or FIND)
     _check_root(at)
     at.check_writable()
     if not stat.S_ISDIR(status.st_mode):

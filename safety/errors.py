@@ -98,3 +98,8 @@ class ToolError(Exception):
         """Return the object that goes to the client."""
         body = {"error": self.error, "code": self.code.value}
         return body | {"hint": self.hint} if self.hint else body
+
+
+def not_installed(name: str) -> ToolError:
+    """Return the error for a program that is needed and not there."""
+    return ToolError(Code.UNAVAILABLE, f"{name} is not installed", "it has to be installed where this server runs")

@@ -25,6 +25,9 @@ MAX_NAME = 255
 # Names of a folder that are compared for a hint, and their length: 10 ms, or 250 ms for names made to be slow.
 _SIMILAR_AMONG, _SIMILAR_LENGTH = 500, 64
 
+FIND = "glob finds files by name"
+"""What to do about a missing file when none is named like it."""
+
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
 
 
@@ -56,7 +59,8 @@ class Roots:
         try:
             for folder in folders:
                 self._roots.append(_root(folder))
-            self._system = _root("/")
+            # Opened as a place to start from only: a server that confines itself may not read this folder.
+            self._system = _root("/", getattr(os, "O_PATH", os.O_RDONLY))
         except OSError:
             self.close()
             raise
@@ -133,10 +137,10 @@ class Roots:
         return self._system, tuple(parts)
 
 
-def _root(folder: str | Path) -> Root:
+def _root(folder: str | Path, access: int = os.O_RDONLY) -> Root:
     given = Path(os.path.abspath(folder))
     path = given.resolve(strict=True)
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = os.open(path, access | os.O_DIRECTORY | os.O_CLOEXEC)
     return Root(path, tuple(dict.fromkeys((path.parts[1:], given.parts[1:]))), fd)
 
 
@@ -192,7 +196,9 @@ class Place:
         except OSError as e:
             if e.errno not in _MISSING:
                 raise refusal(e, self.shown) from None
-            raise ToolError(Code.NOT_A_FILE, f"there is no file {self.shown}", self._similar()) from None
+            raise ToolError(Code.NOT_A_FILE, f"there is no file {self.shown}", self.similar() or FIND) from None
+        if self._is_folder():
+            raise ToolError(Code.NOT_A_FILE, f"{self.shown} is a folder", "list_directory shows what is in it")
         raise ToolError(Code.NOT_A_FILE, f"{self.shown} is not a regular file")
 
     def open_folder(self) -> int:
@@ -202,8 +208,9 @@ class Place:
         except OSError as e:
             if e.errno not in _MISSING:
                 raise refusal(e, self.shown) from None
-            what = "there is no folder" if e.errno == errno.ENOENT else "not a folder:"
-            raise ToolError(Code.NOT_A_DIRECTORY, f"{what} {self.shown}", self._similar()) from None
+            if e.errno == errno.ENOTDIR:
+                raise ToolError(Code.NOT_A_DIRECTORY, f"not a folder: {self.shown}", "name a folder") from None
+            raise ToolError(Code.NOT_A_DIRECTORY, f"there is no folder {self.shown}", self.similar()) from None
 
     def stat(self, follow: bool = True) -> os.stat_result | None:
         """Return the status, or None where nothing is. follow: False describes a link itself, as an entry place always does."""
@@ -269,8 +276,14 @@ class Place:
     def _stat(self, links: Links) -> os.stat_result:
         return self.roots.opener(self.root).stat(self.root, self.parts, links)
 
-    def _similar(self) -> str | None:
-        """Name up to three entries of the same folder that look like this one."""
+    def _is_folder(self) -> bool:
+        try:
+            return stat.S_ISDIR(self._stat(self.links).st_mode)
+        except OSError:
+            return False
+
+    def similar(self) -> str | None:
+        """Name up to three entries of the same folder that look like this one, as a hint."""
         try:
             fd = self.folder()._open(os.O_RDONLY | os.O_DIRECTORY)
         except OSError:
@@ -279,7 +292,8 @@ class Place:
             names: list[str] = []
             with os.scandir(fd) as entries:
                 for entry in islice(entries, _SIMILAR_AMONG):
-                    if len(entry.name) <= _SIMILAR_LENGTH:
+                    # A link to nothing is there, and yet it is what is missing.
+                    if len(entry.name) <= _SIMILAR_LENGTH and entry.name != self.name:
                         names.append(entry.name)
         except OSError:
             return None

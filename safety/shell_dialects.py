@@ -22,7 +22,7 @@ FISH = re.compile(
 )
 FISH_BEFORE = names("and or not begin if while else time command builtin exec nohup nice end ! env setsid xargs")
 FISH_REFUSED = names(
-    "eval source . alias abbr function bind trap complete emit block fish_indent sh bash zsh dash ksh fish timeout stdbuf find"
+    "eval source . alias abbr function bind trap complete emit block fish_indent sh bash zsh dash ksh fish timeout stdbuf find kill"
 )
 
 POWERSHELL = re.compile(
@@ -36,7 +36,7 @@ POWERSHELL = re.compile(
 POWERSHELL_REFUSED = names(
     "iex invoke-expression icm invoke-command start-process saps start start-job sajb invoke-item ii set-alias new-alias sal "
     "nal add-type import-module ipmo new-object invoke-wmimethod invoke-cimmethod register-scheduledtask "
-    "pwsh powershell cmd sh bash zsh wsl set-item si new-item function filter trap using workflow configuration"
+    "pwsh powershell cmd sh bash zsh wsl set-item si new-item function filter trap using workflow configuration kill"
 )  # fmt: skip
 POWERSHELL_BEFORE = names("if else elseif while do until for foreach switch try catch finally return begin process end")
 

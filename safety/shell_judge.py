@@ -38,6 +38,7 @@ class Judge:
 
     blocked: frozenset[str]
     heuristics: bool
+    own: frozenset[int] = frozenset()
     depth: int = 0
     work: int = 0
     shell: str = "sh"

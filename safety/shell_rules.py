@@ -17,7 +17,14 @@ HARD = names(
 )
 """Refused in every shell, whatever the configuration says. `format` as well, in cmd."""
 
+BY_NAME = names("pkill killall killall5 skill taskkill tskill stop-process spps")
+"""Refused together with the hard list: what ends processes by their name reaches this server, its guardian, the client
+and other programs of the operator, while what a line itself started ends with it."""
+
 INSTEAD: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("kill", *BY_NAME), "process_kill ends what process_start started; %1, $! and $$ name what the line started"
+    ),
     **dict.fromkeys(
         ("rm", "rmdir", "del", "erase", "rd", "remove-item", "ri"), "delete_file removes files and folders"
     ),
@@ -36,11 +43,12 @@ def check(
     heuristics: bool = True,
     hard: Collection[str] = HARD,
     max_bytes: int = MAX_BYTES,
+    own: Collection[int] = (),
 ) -> None:
     """Refuse a command that shell must not run; ToolError(command_denied) names the command and the reason.
 
     shell: bash, zsh, sh, dash, ksh, fish, pwsh, powershell or cmd. extra: more refused names, any case.
-    heuristics: also refuse fork bombs and a trailing `&`. Takes time in proportion to the command, about 3 us a
+    heuristics: also refuse fork bombs and a trailing `&`. own: processes that no line may signal. Takes time in proportion to the command, about 3 us a
     character.
     """
     try:
@@ -49,13 +57,15 @@ def check(
             raise RefusedError(f"it has {size} bytes, more than {max_bytes}")
         if not command.strip():
             raise RefusedError("it is empty")
-        hard = frozenset(hard) | ({"format"} if shell == "cmd" and hard is HARD else frozenset())
-        judge = Judge(hard | {name.lower() for name in extra}, heuristics)
+        more = BY_NAME | ({"format"} if shell == "cmd" else set()) if hard is HARD else frozenset()
+        judge = Judge(frozenset(hard) | more | {name.lower() for name in extra}, heuristics, frozenset(own))
         judge.text(command, shell)
         judge.finish()
     except (RefusedError, UnicodeEncodeError, RecursionError) as refusal:
         reason = str(refusal) if isinstance(refusal, RefusedError) else "it cannot be read"
         hint = INSTEAD.get(reason.partition(" ")[0])
+        if hint is None and reason.endswith("is not allowed in shell commands"):
+            hint = "do without it, or ask the person to run it"
         raise ToolError(Code.COMMAND_DENIED, f"{excerpt(command)} is refused: {reason}", hint) from None
 
 

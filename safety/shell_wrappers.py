@@ -23,6 +23,7 @@ class Judging(Protocol):
 
     shell: str
     replaced: list[str]
+    own: frozenset[int]
 
     def text(self, text: str, shell: str) -> None:
         """Judge everything that a text runs."""
@@ -321,6 +322,23 @@ def _watch(judge: Judging, words: list[Word]) -> None:
     judge.text(" ".join(literal("watch", word) for word in words) or ":", "sh")
 
 
+def _kill(judge: Judging, words: list[Word]) -> None:
+    """Signals are for what the line started, or for one process that it names: not for all, nor for this server."""
+    if words and words[0].text in ("-l", "-L", "--list", "--table"):
+        return
+    if len(words) > 1 and (words[0].text or "").startswith("-"):
+        # A number with a dash is a signal here, and a group of processes behind it.
+        words = words[2 if words[0].text in ("-s", "-n", "--signal") else 1 :]
+    for word in words:
+        number = re.fullmatch(r"\s*[-+]?([0-9]+)\s*", word.text or "")
+        if number and (int(number[1]) in (0, 1) or int(number[1]) in judge.own):
+            raise RefusedError(f"kill {excerpt(word.raw)} would end more than the line started")
+        if re.search(r"\bPPID\b", word.raw):
+            raise RefusedError(f"kill {excerpt(word.raw)} would end this server")
+        if word.text is None and re.search(r"(?<!\$)\{[^{}]*(?:,|\.\.)[^{}]*\}", word.raw):
+            raise RefusedError(f"kill has to be followed by processes, not {excerpt(word.raw)}")
+
+
 SPECIAL: Mapping[str, Callable[[Judging, list[Word]], None]] = {
     "command": _command_builtin,
     "env": _env,
@@ -335,5 +353,6 @@ SPECIAL: Mapping[str, Callable[[Judging, list[Word]], None]] = {
     "set": _set,
     "shopt": _shopt,
     "flock": _flock,
+    "kill": _kill,
     "watch": _watch,
 }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.errors import ToolError, not_installed
 from toolbox_mcp.sandbox.linux.confine import SYSTEM
 from toolbox_mcp.sandbox.linux.namespaces import barrier
 from toolbox_mcp.sandbox.runner import run
@@ -169,7 +169,7 @@ async def find(language: Language, env: Mapping[str, str], home: str, *, reachab
         found = Toolchain(executable, FsPolicy(read=read, links=links_to(executable, read)))
         if reachable_by is None or _open_to(found, reachable_by):
             return found
-    raise ToolError(Code.UNAVAILABLE, f"{language.programs[0]} is not installed")
+    raise not_installed(language.programs[0])
 
 
 def _open_to(found: Toolchain, uid: int) -> bool:

@@ -297,4 +297,8 @@ def _connect() -> tuple[Held, list[int]]:
 
 def unavailable(name: str, reason: str) -> ToolError:
     """Return the error for a back end that does not work here."""
-    return ToolError(Code.SANDBOX_UNAVAILABLE, f"the {name} sandbox does not work here: {reason}"[:500])
+    return ToolError(
+        Code.SANDBOX_UNAVAILABLE,
+        f"the {name} sandbox does not work here: {reason}"[:500],
+        "toolbox-mcp doctor tells the operator which ones work",
+    )

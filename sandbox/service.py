@@ -20,10 +20,14 @@ from toolbox_mcp.sandbox.languages import BINARY, LANGUAGES, Language, Toolchain
 from toolbox_mcp.sandbox.launch import Launcher
 from toolbox_mcp.sandbox.linux.privileges import can_become
 from toolbox_mcp.sandbox.native import Native
+from toolbox_mcp.sandbox.none import NoSandbox
 from toolbox_mcp.sandbox.pool import Pool, Startable
 from toolbox_mcp.sandbox.probes import Verdicts, qualify
 from toolbox_mcp.sandbox.seatbelt import Seatbelt
 from toolbox_mcp.sandbox.spec import ENVIRONMENT, MIB, FsPolicy, Job, Limits, Probe, Result
+
+CONFINED = "it mounts, which confine forbids; auto, landlock and docker work under confine"
+"""Why a back end with a mount namespace is none for a server that confines itself (sandbox/confine.py)."""
 
 _LARGEST_BINARY = 64 * MIB
 
@@ -36,7 +40,7 @@ class SandboxSettings:
     that interpreters are looked up in. home: the operator's home. state: a folder of the server's own. temp: where
     scratch folders are made, which a program may enter as another user.
     engine_env: what docker and podman find in their environment beside env. engine_options, run_options: more
-    arguments for them, before and after `run`.
+    arguments for them, before and after `run`. confined: this process confines itself, so that nobody can mount.
     """
 
     state: Path
@@ -55,6 +59,7 @@ class SandboxSettings:
     engine_env: Mapping[str, str] = field(default_factory=dict)
     engine_options: tuple[str, ...] = ()
     run_options: tuple[str, ...] = ()
+    confined: bool = False
 
 
 class Sandbox:
@@ -194,8 +199,11 @@ class Sandbox:
         path = settings.env.get("PATH", "")
         made: dict[str, Backend] = {}
         if sys.platform == "linux":
-            made["bubblewrap"] = Bubblewrap(self._launcher, extra=settings.bwrap_extra)
-            made["native"] = Native(self._launcher, namespaces=True, folder=settings.temp)
+            if settings.confined:
+                made |= {name: NoSandbox(name, CONFINED) for name in ("bubblewrap", "native")}
+            else:
+                made["bubblewrap"] = Bubblewrap(self._launcher, extra=settings.bwrap_extra)
+                made["native"] = Native(self._launcher, namespaces=True, folder=settings.temp)
             made["landlock"] = Native(self._launcher, namespaces=False, folder=settings.temp)
         if sys.platform == "darwin":
             made["seatbelt"] = Seatbelt(settings.temp, profile=settings.seatbelt_profile)
@@ -213,7 +221,8 @@ class Sandbox:
         settings = self._settings
         image = settings.images.get(language.name, "") if self._is_container(backend) else ""
         wrapper = _stamp("/usr/bin/bwrap") if backend.name == "bubblewrap" else ""
-        key = f"{backend.name}|{image}|{wrapper}|{settings.network}|{' '.join(settings.bwrap_extra)}"
+        inside = "|confined" if settings.confined else ""
+        key = f"{backend.name}|{image}|{wrapper}|{settings.network}|{' '.join(settings.bwrap_extra)}{inside}"
         return await self._verdicts.of(key, lambda: self._attack(backend, language))
 
     async def _attack(self, backend: Backend, language: Language) -> Probe:

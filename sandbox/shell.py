@@ -113,7 +113,9 @@ class ShellRunner:
             if shell:
                 return shell
         raise ToolError(
-            Code.UNAVAILABLE, f"{'no shell' if name == 'auto' else name} is installed", "name another shell"
+            Code.UNAVAILABLE,
+            "no shell is installed" if name == "auto" else f"{name} is not installed",
+            "use shell=auto",
         )
 
     async def environment(self, *layers: Mapping[str, str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from anyio import CancelScope
 
-from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.errors import Code, ToolError, not_installed
 from toolbox_mcp.sandbox import tree
 from toolbox_mcp.sandbox.tree import MARKER, Origin, Process
 
@@ -318,7 +318,7 @@ def _refusal(program: str, failure: OSError, cwd: str | os.PathLike[str] | int) 
     if failure.errno == errno.ENOEXEC:
         return ToolError(Code.UNAVAILABLE, f"{name} is not a program that this system can run")
     if failure.errno in (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.EPERM):
-        return ToolError(Code.UNAVAILABLE, f"{name} is not installed")
+        return not_installed(name)
     return ToolError(Code.UNAVAILABLE, f"{name} could not be started: {os.strerror(failure.errno or 0)}")
 
 

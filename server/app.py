@@ -1,6 +1,6 @@
 """The MCP server object around the pipeline: the listing, and calls in both protocol eras."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -23,11 +23,21 @@ NAME = "toolbox-mcp"
 CONTEXT_KEY = "toolbox-mcp/context"
 """Where a client puts its call context in _meta (TOOLS.md §6.1)."""
 
-INSTRUCTIONS = """\
-Developer tools over one project folder; paths are relative to it.
-Find with glob, grep_files and tree, then read_file the lines that matter; edit with edit_file rather than rewriting.
-Answers are cut to a token budget: the cut says which argument gets the rest.
-A failure is {error, code, hint}: do what the hint says. A tool that is not enabled can only be opened by the operator."""
+
+def instructions(listed: Collection[str], *, closed: bool) -> str:
+    """Return how to use the listed tools together. closed: whether there are others that the operator can open."""
+    find = [name for name in ("glob", "grep_files", "tree") if name in listed]
+    advice = []
+    if find and "read_file" in listed:
+        advice.append(f"Find with {', '.join(find)}, then read_file the lines that matter.")
+    if {"edit_file", "write_file"} <= {*listed}:
+        advice.append("Edit with edit_file rather than rewriting.")
+    lines = ["Developer tools over one project folder; paths are relative to it.", " ".join(advice)]
+    lines.append("Answers are cut to a token budget: the cut says which argument gets the rest.")
+    lines.append("A failure is {error, code, hint}: do what the hint says.")
+    if closed:
+        lines[-1] += " A tool that is not enabled can only be opened by the operator."
+    return "\n".join(filter(None, lines))
 
 
 def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[Any]:
@@ -101,7 +111,7 @@ def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[An
         NAME,
         version=version(NAME),
         title="Toolbox",
-        instructions=INSTRUCTIONS,
+        instructions=instructions(exposure.listed, closed=bool(exposure.closed)),
         cache_hints={"tools/list": CacheHint(ttl_ms=3_600_000, scope="public")},
         get_tool_input_schema=schemas.get,
         on_list_tools=list_tools,

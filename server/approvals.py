@@ -13,11 +13,19 @@ from mcp.server import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from toolbox_mcp.safety.redaction import redact
+
 PATIENCE = 120.0
 """Seconds that the person has for an answer (TOOLS.md §1.8)."""
 
 ARGUMENTS_SHOWN = 1000
 """Characters of the arguments that a question shows."""
+
+LONG = 200
+"""Characters above which an argument is content, and comes behind those that say what is done with it; a guess."""
+
+LOOKED_AT = 4 * ARGUMENTS_SHOWN
+"""Characters of an argument that are searched for secrets: what is cut off there is not shown, not even in part."""
 
 FORM: dict[str, Any] = {
     "type": "object",
@@ -53,11 +61,16 @@ def digest(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 def question(tool: str, arguments: Mapping[str, Any], why: str) -> str:
-    """Return the question; arguments come with their secrets masked."""
-    shown = json.dumps(arguments, ensure_ascii=False, sort_keys=True)
+    """Return the question, with the secrets in the arguments masked. Long arguments come last and are cut."""
+    order = sorted(arguments, key=lambda name: (_is_long(arguments[name]), name))
+    shown = json.dumps(redact({name: arguments[name] for name in order}, LOOKED_AT), ensure_ascii=False)
     if len(shown) > ARGUMENTS_SHOWN:
         shown = shown[:ARGUMENTS_SHOWN] + "..."
     return f"{why} {tool} with {shown}"
+
+
+def _is_long(value: Any) -> bool:
+    return not isinstance(value, str | int | float | None) or (isinstance(value, str) and len(value) > LONG)
 
 
 @dataclass

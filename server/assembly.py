@@ -186,6 +186,7 @@ def sandbox_settings(config: Config, env: Mapping[str, str]) -> SandboxSettings:
         bwrap_extra=config.sandbox_bwrap_extra,
         seatbelt_profile=config.sandbox_seatbelt_profile,
         network=config.sandbox_network == "host",
+        confined=config.confine != "off",
         memory=config.sandbox_memory,
         cpus=config.sandbox_cpus,
         pids=config.sandbox_pids,

@@ -15,6 +15,42 @@ from toolbox_mcp.tools.base import Tool
 ASKED = "unsafe"
 
 
+MEANT = tuple(
+    words.split()
+    for words in (
+        "path file filename file_name filepath file_path dir directory folder cwd work_dir base",
+        "pattern regex regexp query search term match",
+        "command cmd program executable",
+        "args arguments argv parameters",
+        "content contents text data body",
+        "old_string old old_str old_text search find",
+        "new_string new new_str new_text replace replacement",
+        "replacement replace new new_string with",
+        "start_line offset start from_line line",
+        "end_line end to_line",
+        "glob include files file_pattern",
+        "limit max max_results max_count head_limit",
+        "max_depth depth levels",
+        "source from src",
+        "destination dest to target",
+        "code source script program",
+        "id process process_id pid proc",
+        "text input data stdin",
+        "wait timeout seconds",
+        "ignore_case case_insensitive case_sensitive",
+        "autocorrect fix autofix",
+        "todos tasks items",
+    )
+)
+"""Names that mean the same elsewhere: a model that knows another server's tools uses those."""
+
+CLOSE = 0.6
+"""Similarity from which a name is taken for a slip of another; a guess."""
+
+JSON_NAMES = {str: "a string", list: "a list", dict: "an object", bool: "a boolean", int: "a number", float: "a number"}
+WANTED = {"string_type": str, "list_type": list, "dict_type": dict}
+
+
 class Binder:
     """Binds the arguments of one tool. Made once for each tool, as it reads the tool's schema."""
 
@@ -36,7 +72,7 @@ class Binder:
             errors = e.errors(include_url=False, include_context=False)
             # An argument that is missing may be there under a wrong name, so the unknown ones are told first.
             unknown = [error for error in errors if error["type"] == "extra_forbidden"]
-            raise self._explained((unknown or errors)[0]) from None
+            raise self._explained((unknown or errors)[0], arguments) from None
         if judging.refusals:
             raise judging.refusals[0]
         return {name: getattr(params, name) for name in self._kinds if name != ASKED}
@@ -53,17 +89,32 @@ class Binder:
             raise ToolError(Code.INVALID_ARGS, f"{name}: expected {_a(str(kind))}, got {json.dumps(value)[:100]}")
         return value
 
-    def _explained(self, error: ErrorDetails) -> ToolError:
+    def _explained(self, error: ErrorDetails, given: Mapping[str, Any]) -> ToolError:
         where = ".".join(map(str, error["loc"])) or "arguments"
         top = str(error["loc"][0]) if error["loc"] else ""
         if error["type"] == "extra_forbidden":
-            near = difflib.get_close_matches(top, self._kinds, 1, 0.5)
-            known = f"did you mean {near[0]}?" if near else f"known: {', '.join(self._kinds) or 'none'}"
-            return ToolError(Code.INVALID_ARGS, f"{where[:100]}: no such argument", known)
+            return ToolError(Code.INVALID_ARGS, f"{where[:100]}: no such argument", self._meant(top, given))
         if error["type"] == "missing":
             return ToolError(Code.INVALID_ARGS, f"{where}: required, but missing")
+        if wanted := WANTED.get(error["type"]):
+            value = error["input"]
+            got = JSON_NAMES.get(type(value), "null")
+            single = wanted is list and isinstance(value, str) and len(value) < 100 and value[:1] not in "[{"
+            example = f"such as {json.dumps([value], ensure_ascii=False)}" if single else None
+            return ToolError(Code.INVALID_ARGS, f"{where}: expected {JSON_NAMES[wanted]}, got {got}"[:500], example)
         message = error["msg"][:1].lower() + error["msg"][1:]
         return ToolError(Code.INVALID_ARGS, f"{where}: {message.replace('input should be', 'expected')}"[:500])
+
+    def _meant(self, name: str, given: Mapping[str, Any]) -> str:
+        """Return a hint for a name that is no argument: the one that is meant, or those there are."""
+        if not self._kinds:
+            return "it takes no arguments"
+        free = [each for each in self._kinds if each not in given]
+        word = name.lower().replace("-", "_")
+        near = [each for alike in MEANT if word in alike for each in alike if each in free]
+        near.sort(key=lambda each: each not in self._required)
+        near = near or difflib.get_close_matches(word, free, 1, CLOSE)
+        return f"did you mean {near[0]}?" if near else f"known: {', '.join(self._kinds)}"
 
 
 def _decoded(value: str, kind: type) -> Any:

@@ -29,6 +29,9 @@ __all__ = ["Config", "ConfigError", "load", "load_flags"]
 FOREIGN_VARIABLES = {"TOOLBOX_PATH"}
 """Variables of others: containers/toolbox sets TOOLBOX_PATH in every container it enters."""
 
+NO_FILE = "no settings file can be used then, and flags and TOOLBOX_ variables set the same"
+"""What to do about a settings file where the whole filesystem is served."""
+
 _ROOTS = {"root", "roots", "fs_root"}
 
 
@@ -97,7 +100,7 @@ class Config(Settings):
         sources = MappingProxyType({**self.sources, **dict.fromkeys(values, "override")})
         made = replace(self, **values, sources=sources)
         if made.config_file:
-            outside(made.config_file, made.roots, "the settings file", "name one elsewhere with --config")
+            outside(made.config_file, made.roots, "the settings file", "name one elsewhere with --config", NO_FILE)
         made._check()
         return made
 
@@ -167,6 +170,7 @@ def load_flags(
             roots,
             "the settings file",
             "what the tools can write must not configure them; name one elsewhere with --config",
+            NO_FILE,
         )
         layers.insert(0, _from_file(file, entries))
     roots, roots_from = _chosen_roots(layers, at, user)
@@ -213,7 +217,9 @@ def _from_environment(env: Mapping[str, str], platform: str) -> _Layer:
         if not variable.startswith("TOOLBOX_") or variable in FOREIGN_VARIABLES or variable == "TOOLBOX_TOKEN":
             continue
         if variable not in names:
-            hint = did_you_mean(variable, [*names, "TOOLBOX_TOKEN"])
+            # Without what all have in common, which would make any two of them alike.
+            known = [name.removeprefix("TOOLBOX_") for name in (*names, "TOOLBOX_TOKEN")]
+            hint = did_you_mean(variable.removeprefix("TOOLBOX_"), known, "TOOLBOX_{}")
             raise ConfigError(f"environment: unknown setting {variable}{'; ' if hint else ''}{hint}")
         _put(layer, names[variable], _Raw(value, f"env {variable}", f"env {variable}"))
     return layer

@@ -17,7 +17,7 @@ from toolbox_mcp.sandbox.ripgrep import find_ripgrep, unconfined
 from toolbox_mcp.sandbox.spec import Probe
 from toolbox_mcp.server.config import Config
 from toolbox_mcp.server.errors import ConfigError
-from toolbox_mcp.server.tokens import tokenizer_for
+from toolbox_mcp.server.tokens import encoding_of, tokenizer_for
 from toolbox_mcp.server.unsafe import unsafe_logger
 
 OK, ABSENT, MISSING = "ok", "absent", "MISSING"
@@ -127,11 +127,12 @@ def _ripgrep(config: Config) -> Finding:
 
 def _tokenizer(config: Config) -> Finding:
     try:
-        tokenizer = tokenizer_for(config.tokenizer_model)
-        tokenizer.count("works")
+        tokenizer_for(config.tokenizer_model).count("works")
+        encoding = encoding_of(config.tokenizer_model)
     except (OSError, ValueError) as e:
         return Finding("tokenizer", MISSING, f"{config.tokenizer_model}: {e}")
-    return Finding("tokenizer", OK, f"{config.tokenizer_model}, {type(tokenizer).__name__}")
+    counts = f"the encoding {encoding}" if encoding else "no vocabulary on board, so four characters count as a token"
+    return Finding("tokenizer", OK, f"{config.tokenizer_model}: {counts}")
 
 
 def _landlock(config: Config) -> Finding:

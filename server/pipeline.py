@@ -16,7 +16,6 @@ from mcp_types import CallToolResult, InputRequiredResult, TextContent
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.guard import Judging
 from toolbox_mcp.safety.policy import Policy
-from toolbox_mcp.safety.redaction import redact
 from toolbox_mcp.server.approvals import Ask, NeedsInput, digest, nobody, question
 from toolbox_mcp.server.binding import ASKED, Binder
 from toolbox_mcp.server.budget import Budget
@@ -173,7 +172,7 @@ class Pipeline:
             return
         granted = self._rules.allow_unsafe is True
         if self._rules.allow_unsafe == "ask":
-            shown = question(call.tool.name, redact(dict(call.arguments)), "Let the agent bypass the guard of")
+            shown = question(call.tool.name, call.arguments, "Let the agent bypass the guard of")
             granted = await call.ask("unsafe", shown, digest(call.tool.name, call.arguments))
             call.approved_by = "person" if granted else None
         if not granted:
@@ -207,7 +206,7 @@ class Pipeline:
         rule = self._rules.approvals.get(name, "never")
         if rule == "never" or (rule == "once" and name in call.approved):
             return
-        shown = question(name, redact(dict(call.arguments)), "Let the agent run")
+        shown = question(name, call.arguments, "Let the agent run")
         if not await call.ask("approval", shown, digest(name, call.arguments)):
             raise ToolError(
                 Code.APPROVAL_DENIED, f"the person did not approve {name}", "ask the person before trying again"

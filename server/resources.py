@@ -10,6 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from toolbox_mcp.safety.errors import ToolError
+from toolbox_mcp.safety.text import visible_name
 from toolbox_mcp.sandbox.processes import Listed, Processes
 from toolbox_mcp.server.updates import Updates
 
@@ -40,7 +41,7 @@ class Resources:
                 t.Resource(
                     uri=_uri(process.id, stream),
                     name=f"{process.id} {stream}",
-                    description=f"Unread {stream} of {process.name or process.command[:200]}",
+                    description=f"Unread {stream} of {visible_name(process.name or process.command[:200])}",
                     mime_type="text/plain",
                 )
                 for process in self._live(owner)

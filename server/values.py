@@ -56,12 +56,16 @@ class Kind(Generic[T]):
     show: Callable[[Any], Any] = lambda value: value
 
 
+NEAR = 0.7
+"""Similarity from which a name is taken for a slip of another: three letters in common are not enough (foo, fs_root)."""
+
+
 def did_you_mean(word: str, known: Iterable[str], form: str = "{}") -> str:
     """Return a question with the nearest of the known names, written as form says; nothing when none is near."""
     from difflib import get_close_matches  # Only a mistake pays for it.
 
     plain = {name.lower().replace("-", "_"): name for name in known}
-    near = get_close_matches(word.lower().replace("-", "_"), list(plain), n=1)
+    near = get_close_matches(word.lower().replace("-", "_"), list(plain), n=1, cutoff=NEAR)
     return f"did you mean {form.format(plain[near[0]])}?" if near else ""
 
 

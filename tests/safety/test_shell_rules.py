@@ -130,6 +130,50 @@ def test_a_refusal_says_which_tool_does_it():
     assert refused.value.hint == "delete_file removes files and folders"
 
 
+# Not among the rows above: the fuzz runs those.
+@pytest.mark.parametrize("shell", ["bash", "sh", "dash", "zsh", "ksh"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "kill 1", "kill -9 1", "kill -9 -1", "kill -KILL -1", "kill -s KILL -- -1", "kill -n 9 -1", "kill -1", "kill 0", "kill -9 0", "kill -TERM -- 0", "kill +1", "kill '01'",
+        "kill 4711", "kill -9 4711", "kill -9 -4711", "kill 4712", "kill -9 %1 4711", "kill $PPID", "kill -9 \"$PPID\"", "kill -9 -${PPID}", "kill {0,1}", "kill -9 {1..9}",
+        "/bin/kill -9 -1", "env kill -9 -1", "command kill 1", "builtin kill 1", "timeout 5 kill 1", "ls; kill 1", "echo $(kill 1)", "sh -c 'kill 1'", "trap 'kill 0' EXIT", "xargs kill -9 -1", "\\kill 1",
+        "pkill python", "pkill -f server", "killall node", "killall5", "skill -KILL x", "ls | xargs pkill",
+    ],
+)  # fmt: skip
+def test_no_line_ends_all_processes_or_this_server(command, shell):
+    assert refusal(command, shell, own=(4711, 4712)) is not None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "kill %1", "kill -9 %1", "kill $!", "kill -TERM \"$pid\"", "kill $$", "kill -9 $$", "kill -- -$pid", "kill -0 4713", "kill -1 4713", "kill -9 4713 -4714", "kill -l", "kill -l 1", "kill -s TERM 4713",
+        "sleep 9 & kill $!; wait", "kill $(cat server.pid)", "kill `cat server.pid`", "kill ${pids[@]}", "kill ${pid:-$x}", "xargs kill", "xargs -I{} kill {}", "lsof -ti:3000 | xargs kill -9", "echo kill 1", "pgrep node",
+    ],
+)  # fmt: skip
+def test_a_line_ends_what_it_started_and_what_it_names(command):
+    assert refusal(command, own=(4711, 4712)) is None
+
+
+@pytest.mark.parametrize(
+    ("shell", "command"),
+    [
+        ("fish", "kill -9 -1"), ("fish", "pkill x"), ("pwsh", "Stop-Process -Name python"), ("pwsh", "kill -Name python"),
+        ("pwsh", "spps 1"), ("pwsh", "taskkill /im python.exe"), ("cmd", "taskkill /f /im python.exe"), ("cmd", "tskill 1"),
+    ],
+)  # fmt: skip
+def test_where_words_are_not_looked_through_no_process_is_ended(shell, command):
+    assert refusal(command, shell) is not None
+
+
+def test_the_refusal_of_a_signal_names_the_ways_to_end_something():
+    with pytest.raises(ToolError) as refused:
+        check("kill -9 -1", shell="bash")
+    assert refused.value.error == "`kill -9 -1` is refused: kill `-1` would end more than the line started"
+    assert refused.value.hint is not None and refused.value.hint.startswith("process_kill ends")
+
+
 def test_the_operator_adds_names():
     assert refusal("terraform apply", extra=["Terraform"]) == (
         "`terraform apply` is refused: terraform is not allowed in shell commands"

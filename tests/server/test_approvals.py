@@ -3,6 +3,8 @@ import pytest
 from mcp import MCPError
 from mcp_types import ElicitResult
 
+from toolbox_mcp.safety import redaction
+from toolbox_mcp.server.approvals import question
 from toolbox_mcp.server.exposure import Gate
 from toolbox_mcp.server.pipeline import Rules
 
@@ -78,6 +80,27 @@ async def test_a_question_masks_secrets_and_is_short(call, ask, mode):
     await call.code("write_file", path="f", content=f"token = {secret}\n" + "x" * 5000)
     assert secret not in person.asked[0]
     assert len(person.asked[0]) < 1100
+
+
+@ERAS
+async def test_a_question_shows_what_is_done_before_the_content(call, ask, mode):
+    person = ask(mode, Rules(approvals={"write_file": "always"}), "no")
+    await call.code("write_file", content="x" * 5000, path="f")
+    assert person.asked[0].startswith('Let the agent run write_file with {"path": "f", "content": "xxx')
+
+
+async def test_of_long_arguments_only_the_beginning_is_searched_for_secrets(monkeypatch):
+    searched = []
+    monkeypatch.setattr(redaction, "_in_text", lambda text: searched.append(len(text)) or text)
+    question("write_file", {"path": "f", "content": "x\n" * 2**23, "more": ["y" * 2**20] * 16}, "May")
+    assert sum(searched) < 20_000
+
+
+@pytest.mark.parametrize("before", [0, 900, 990, 3990, 5000])
+def test_no_part_of_a_secret_is_shown_wherever_it_is_cut(before):
+    secret = "ghp_" + "a1B2" * 9
+    asked = question("write_file", {"content": "." * before + " " + secret}, "May")
+    assert secret[:12] not in asked
 
 
 async def test_a_client_without_elicitation_means_no(call, project):

@@ -322,6 +322,17 @@ def test_doctor_finds_what_the_default_configuration_needs(cli):
         assert found[name]["state"] == "ok", found[name]
 
 
+@pytest.mark.parametrize(
+    ("model", "detail"),
+    [
+        ("gpt-4o", "gpt-4o: the encoding o200k_base"),
+        ("claude-x", "claude-x: no vocabulary on board, so four characters count as a token"),
+    ],
+)
+def test_doctor_says_how_tokens_are_counted(cli, model, detail):
+    assert findings(cli("doctor", "--json", "--set", f"tokenizer_model={model}"))["tokenizer"]["detail"] == detail
+
+
 def test_doctor_names_what_the_configuration_needs_and_the_machine_lacks(cli, user):
     shown = cli("doctor", "--allow-command", "no-such-program", "--set", "search_adapter=brave")
     assert shown.status == 1

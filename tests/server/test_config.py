@@ -310,6 +310,45 @@ def test_a_folder_beside_the_root_with_the_same_beginning_is_outside(user):
     assert user.load(["--config", "../project-settings/c.yaml"]).port == 1
 
 
+@pytest.mark.parametrize(
+    ("argv", "env", "settings"),
+    [
+        (["--set", "foo=1"], {}, ""),
+        (["--set", "fs=1"], {}, ""),
+        (["--set", "path=1"], {}, ""),
+        ([], {"TOOLBOX_FOO": "1"}, ""),
+        ([], {}, "foo: 1\n"),
+        (["--foo", "1"], {}, ""),
+    ],
+)
+def test_a_name_that_is_like_none_gets_no_suggestion(user, argv, env, settings):
+    if settings:
+        user.write_settings(settings)
+    message = refusal(user, *argv, env=env)
+    assert "unknown" in message and "did you mean" not in message
+
+
+@pytest.mark.parametrize(
+    ("argv", "settings", "advice"),
+    [
+        ([], "", "; set records to false"),
+        (["--set", "records=no"], "port: 1\n", "; no settings file can be used then, and flags and TOOLBOX_ variables"),
+        (["--set", "records=no", "--token-file", "TOKENS"], "", "; the variable TOOLBOX_TOKEN holds one token"),
+        (["--set", "records=no", "--set", "tls_key=TOKENS"], "", "; serve without TLS, or a smaller root"),
+    ],
+)
+def test_where_all_is_served_no_file_outside_is_asked_for(user, argv, settings, advice):
+    tokens = user.file("tokens", "a" * 40)
+    if settings:
+        user.write_settings(settings)
+    message = refusal(user, "--root", "/", *(word.replace("TOKENS", str(tokens)) for word in argv))
+    assert advice in message and "elsewhere" not in message
+
+
+def test_all_is_served_without_files_of_its_own(user):
+    assert str(user.load(["--root", "/", "--set", "records=no"]).root) == "/"
+
+
 def test_records_inside_a_root_stop_the_start(user):
     message = refusal(user, "--set", "records_file=calls.db")
     assert "records_file" in message

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from toolbox_mcp.safety.commands import ScriptArguments, Variables
-from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.errors import Code, ToolError, not_installed
 from toolbox_mcp.safety.paths import ProjectPath
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.exec_result import ExecResult
@@ -42,13 +42,17 @@ async def run_script(
     interpreter = settings.script_interpreters.get(extension)
     if interpreter is None:
         known = " ".join(sorted(settings.script_interpreters)) or "(none)"
-        raise ToolError(Code.SCRIPT_DENIED, f"{extension or path.shown} has no interpreter; there are some for {known}")
+        raise ToolError(
+            Code.SCRIPT_DENIED,
+            f"{extension or path.shown} has no interpreter; there are some for {known}",
+            "script_interpreters in the configuration names them",
+        )
     script = path.target()
     os.close(script.open_file())
     variables = await shells.environment(env or {})
     argv = shlex.split(interpreter)
     if not (found := shells.which(argv[0], variables)):
-        raise ToolError(Code.UNAVAILABLE, f"{argv[0]} is not installed")
+        raise not_installed(argv[0])
     ran = await shells.run_argv(
         [found, *argv[1:], str(script.path), *args], cwd=work_dir, env=variables, timeout=settings.shell_timeout
     )

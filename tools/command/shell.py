@@ -1,12 +1,13 @@
 """shell."""
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from toolbox_mcp.safety.commands import Variables
 from toolbox_mcp.safety.errors import Code, ToolError
@@ -51,17 +52,26 @@ class ShellResult(Record):
     stderr_bytes: int | None = None
     stdout_truncated: bool | None = None
     stderr_truncated: bool | None = None
+    _begun: bool = PrivateAttr(default=False)
+
+    def begun(self, begun: bool) -> Self:
+        """Note whether the session is one that the caller may want to go on with and has not been told of."""
+        self._begun = begun
+        return self
 
     @property
     def size(self) -> int:
         """Return the characters of all streams, and room for the forms around them."""
-        return sum(step.size + len(step.command) for step in self.results) * (1 if self.exit_code is None else 2)
+        streams = sum(step.size + len(step.command) for step in self.results)
+        return streams * (1 if self.exit_code is None else 2) + len(self.session) + 20
 
     def rendered(self) -> str:
-        """Return the exec form, of several commands each behind its command."""
+        """Return the exec form, of several commands each behind its command, and the name of a session that was begun."""
         if self.exit_code is not None:
-            return self.results[0].rendered()
-        return "\n".join(f"$ {step.command}\n{step.rendered()}" for step in self.results)
+            blocks = [self.results[0].rendered()]
+        else:
+            blocks = [f"$ {step.command}\n{step.rendered()}" for step in self.results]
+        return "\n".join([*blocks, f"session: {self.session}"] if self._begun else blocks)
 
     def within(self, budget: Budget) -> tuple[Self, dict[str, Any]]:
         """Return the result with the streams cut to the budget, which several commands share evenly."""
@@ -127,9 +137,11 @@ async def shell(
     kept.work_dir, kept.env = folder, given
     sessions.keep(kept)
     only = _exec_fields(steps[0]) if command is not None else {}
-    return ShellResult(
+    result = ShellResult(
         session=kept.id, shell=program.name, platform=sys.platform, results=steps, stopped_at=stopped_at, **only
     )
+    # One that keeps nothing is as good as the next, and its name costs some thirty tokens.
+    return result.begun(not session and (session is not None or folder is not None or bool(given)))
 
 
 def _wanted(command: str | None, commands: Sequence[str] | None, settings: ToolSettings) -> list[str]:
@@ -153,6 +165,7 @@ def _check(wanted: Sequence[str], shell: str, settings: ToolSettings) -> None:
             extra=settings.shell_blocklist_extra,
             heuristics=settings.shell_heuristics,
             max_bytes=settings.shell_max_command_bytes,
+            own=(os.getpid(), os.getppid()),
         )
 
 

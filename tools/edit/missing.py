@@ -12,7 +12,7 @@ async def no_match(place: Place, missed: NoMatch, parser: Worker, what: str = "o
     """Return the refusal that shows the nearest text, and names the cause where it is one thing."""
     try:
         near = await parser.call(nearest, missed.lf, missed.wanted, SEARCH_TIME, deadline=SEARCH_TIME + 1)
-        why = await parser.call(cause, missed.lf, missed.wanted, deadline=SEARCH_TIME)
+        why = await parser.call(cause, missed.lf, missed.wanted, what, deadline=SEARCH_TIME)
     except WorkerFailure:
         near, why = None, None
     error = f"{what} is nowhere in {place.shown}"

@@ -2,12 +2,22 @@
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from difflib import SequenceMatcher
+from itertools import groupby, zip_longest
 
 SEARCH_TIME = 2.0
 """Seconds that the search may take (TOOLS.md §4.4)."""
 DIFF_LINES = 40
+"""Lines of a difference (TOOLS.md §4.4)."""
+EQUAL_SHOWN = 2
+"""Equal lines shown beside a difference; a guess at what it takes to see where it is."""
+PAIRS_TRIED = 1600
+"""Pairs of lines that are compared for the most similar ones: more than 40 by 40 are not shown."""
+COMPARED, PAIRED = 80, 0.5
+"""Characters of two lines that are compared, and the similarity above which one became the other; both guesses."""
+SLACK = 10
+"""Lines around the place that are looked at as well, since the file may have more of them there; a guess."""
 LINE_SHOWN = 500
 """Characters of a line that the comparison looks at and shows."""
 WORTH_SHOWING = 0.4
@@ -36,16 +46,22 @@ def nearest(text: str, wanted: str, seconds: float) -> tuple[int, int, float, st
     score, start = best
     if start < 0 or score < WORTH_SHOWING:
         return None
-    found = lines[start : start + len(sought)]
-    return start + 1, start + len(found), round(score, 2), character_diff(sought, found)
+    slack = min(SLACK, len(sought) // 2)
+    first = max(0, start - slack)
+    before, pairs = _trimmed(list(_aligned(sought, lines[first : start + len(sought) + slack])))
+    first += before
+    last = first + sum(new is not None for _, new in pairs)
+    return first + 1, last, round(score, 2), _shown(pairs)
 
 
-def cause(text: str, wanted: str) -> str | None:
-    """Name what keeps wanted from matching, where it is one thing."""
+def cause(text: str, wanted: str, what: str) -> str | None:
+    """Name what keeps wanted from matching, where it is one thing. what: the argument that holds it."""
+    if wanted in text:
+        return "whole lines are compared, without the white space around them"
     if re.search(r"(?m)^\s*\d+\t", wanted) and _without_numbers(wanted) in text:
-        return "old_string holds line numbers copied along; leave them out"
+        return f"{what} holds line numbers copied along; leave them out"
     if wanted.replace("\\n", "\n").replace('\\"', '"').replace("\\t", "\t").replace("\\\\", "\\") in text:
-        return 'old_string holds escapes such as \\n or \\" that the file has as characters'
+        return f'{what} holds escapes such as \\n or \\" that the file has as characters'
     if _each_line(wanted, str.rstrip) in _each_line(text, str.rstrip):
         return "only trailing white space differs"
     if _each_line(wanted, str.strip) in _each_line(text, str.strip):
@@ -58,20 +74,84 @@ def cause(text: str, wanted: str) -> str | None:
     return None
 
 
-def character_diff(old: list[str], new: list[str]) -> str:
-    """Return new with its differences to old marked: [-old-] and {+new+}."""
+Pair = tuple[str | None, str | None]
+"""A line of the old text and the one of the new text that it became; None where there is no such line."""
+
+
+def _trimmed(pairs: list[Pair]) -> tuple[int, list[Pair]]:
+    """Return the pairs without the new lines around them, and how many of these came before.
+
+    At either end as many new lines stay as there are old ones that became none.
+    """
+    both = [index for index, (old, new) in enumerate(pairs) if old is not None and new is not None]
+    start, end = (both[0], both[-1] + 1) if both else (0, 0)
+    gone, came = _sides(pairs[:start])
+    left, more = _sides(pairs[end:])
+    before = max(0, len(came) - len(gone))
+    return before, [*zip_longest(gone, came[before:]), *pairs[start:end], *zip_longest(left, more[: len(left)])]
+
+
+def _sides(pairs: Iterable[Pair]) -> tuple[list[str], list[str]]:
+    pairs = list(pairs)
+    return [old for old, _ in pairs if old is not None], [new for _, new in pairs if new is not None]
+
+
+def _shown(pairs: Iterable[Pair]) -> str:
+    """Return the differences marked, [-old-] and {+new+}, on DIFF_LINES lines at most."""
     rows: list[str] = []
-    for index in range(max(len(old), len(new))):
-        if index == DIFF_LINES:
-            rows.append(f"... ({max(len(old), len(new)) - DIFF_LINES} more lines)")
-            break
-        before = old[index] if index < len(old) else ""
-        after = new[index] if index < len(new) else ""
-        rows.append(_marked(before, after))
+    for same, run in groupby(pairs, key=lambda pair: pair[0] == pair[1]):
+        marked = [_marked(old, new) for old, new in run]
+        if same and len(marked) > 2 * EQUAL_SHOWN + 1:
+            marked[EQUAL_SHOWN:-EQUAL_SHOWN] = [f"... ({len(marked) - 2 * EQUAL_SHOWN} equal lines)"]
+        rows += marked
+    if len(rows) > DIFF_LINES:
+        rows[DIFF_LINES - 1 :] = [f"... ({len(rows) - DIFF_LINES + 1} more lines)"]
     return "\n".join(rows)
 
 
-def _marked(old: str, new: str) -> str:
+def _aligned(old: list[str], new: list[str]) -> Iterator[Pair]:
+    """Pair the lines: first those that differ in white space or case only, then between these the similar ones."""
+    matcher = SequenceMatcher(None, [_key(line) for line in old], [_key(line) for line in new], autojunk=False)
+    for what, a1, a2, b1, b2 in matcher.get_opcodes():
+        if what == "equal":
+            yield from zip(old[a1:a2], new[b1:b2], strict=True)
+        else:
+            yield from _paired(old[a1:a2], new[b1:b2])
+
+
+def _paired(old: list[str], new: list[str]) -> Iterator[Pair]:
+    """Pair the lines of two pieces in order, so that the pairs are as similar as can be."""
+    if len(old) * len(new) > PAIRS_TRIED:
+        yield from zip_longest(old, new)
+        return
+    # best[i][j]: how similar the pairs of old[i:] and new[j:] can be together.
+    best = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]
+    alike = [[_similarity(a.strip()[:COMPARED], b.strip()[:COMPARED], PAIRED) for b in new] for a in old]
+    for i in reversed(range(len(old))):
+        for j in reversed(range(len(new))):
+            pair = alike[i][j] + best[i + 1][j + 1] if alike[i][j] > PAIRED else 0.0
+            best[i][j] = max(pair, best[i + 1][j], best[i][j + 1])
+    i = j = 0
+    while i < len(old) and j < len(new):
+        if best[i][j] == best[i + 1][j]:
+            yield old[i], None
+            i += 1
+        elif best[i][j] == best[i][j + 1]:
+            yield None, new[j]
+            j += 1
+        else:
+            yield old[i], new[j]
+            i, j = i + 1, j + 1
+    yield from ((line, None) for line in old[i:])
+    yield from ((None, line) for line in new[j:])
+
+
+def _marked(old: str | None, new: str | None) -> str:
+    if old is None or new is None:
+        return f"{{+{new}+}}" if old is None else f"[-{old}-]"
+    if old.strip() and new.strip() and _similarity(old.strip(), new.strip(), PAIRED) <= PAIRED:
+        # Of lines that have little in common, the letters they share only confuse.
+        return f"[-{old}-]{{+{new}+}}"
     parts = []
     for what, a1, a2, b1, b2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if what == "equal":

@@ -2,6 +2,7 @@
 
 from pydantic import BaseModel
 
+from toolbox_mcp.safety.text import visible_name
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.results import Record
 from toolbox_mcp.tools.services import ProcessRows
@@ -27,7 +28,8 @@ class ProcessList(Record):
     def rendered(self) -> str:
         """Return one line for each."""
         rows = [
-            f"{row.id}  {row.status}  pid {row.pid}  {row.age_seconds:.0f}s  {row.command}" for row in self.processes
+            f"{row.id}  {row.status}  pid {row.pid}  {row.age_seconds:.0f}s  {visible_name(row.command)}"
+            for row in self.processes
         ]
         return "\n".join(rows) or "no processes"
 

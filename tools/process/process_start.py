@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from toolbox_mcp.safety.commands import Arguments, Command
+from toolbox_mcp.safety.text import visible_name
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.results import Record
 from toolbox_mcp.tools.services import Processes
@@ -21,7 +22,7 @@ class ProcessStarted(Record):
 
     def rendered(self) -> str:
         """Return one line."""
-        return f"Started {self.id} (pid {self.pid}): {self.command}"
+        return f"Started {self.id} (pid {self.pid}): {visible_name(self.command)}"
 
 
 @tool(Access.EXEC, unsafe=True)

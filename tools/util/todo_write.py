@@ -23,19 +23,22 @@ class Todo(BaseModel):
     status: Literal["pending", "in_progress", "completed"]
 
 
+EACH = "each is {content, status}"
+
+
 def checked(value: Any, judging: Judging) -> tuple[tuple[str, str], ...]:
     """Return the tasks as (content, status), or refuse what is no list of tasks."""
     if not isinstance(value, list) or len(value) > MAX_ITEMS:
-        raise ToolError(Code.BAD_TODOS, f"todos: expected a list of at most {MAX_ITEMS} tasks")
+        raise ToolError(Code.BAD_TODOS, f"todos: expected a list of at most {MAX_ITEMS} tasks", EACH)
     return tuple(_task(number, item) for number, item in enumerate(value, 1))
 
 
 def _task(number: int, item: Any) -> tuple[str, str]:
     content = item.get("content") if isinstance(item, dict) else None
     if not isinstance(content, str) or not content.strip() or len(content) > MAX_CHARACTERS:
-        raise ToolError(Code.BAD_TODOS, f"todo {number}: expected content of 1 to {MAX_CHARACTERS} characters")
+        raise ToolError(Code.BAD_TODOS, f"todo {number}: expected content of 1 to {MAX_CHARACTERS} characters", EACH)
     if unknown := set(item) - {"content", "status"}:
-        raise ToolError(Code.BAD_TODOS, f"todo {number}: no such field: {min(map(str, unknown))[:100]}")
+        raise ToolError(Code.BAD_TODOS, f"todo {number}: no such field: {min(map(str, unknown))[:100]}", EACH)
     status = item.get("status")
     if not isinstance(status, str) or status not in MARKS:
         raise ToolError(Code.BAD_STATUS, f"todo {number}: expected a status of {', '.join(MARKS)}")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from toolbox_mcp.sandbox.runner import Finished
 
+NONE_RAN = "TESTS: none ran"
+
 
 @dataclass(frozen=True)
 class Counts:
@@ -38,7 +40,7 @@ def headline(done: Finished, counts: Counts | None, seconds: float, *, nothing_r
     if done.timed_out:
         return f"TESTS TIMED OUT after {round(seconds)}s"
     if nothing_ran or (counts is not None and counts.ran == 0 and done.exit_code == 0):
-        return "TESTS: none ran"
+        return NONE_RAN
     verdict = "PASSED" if done.exit_code == 0 else "FAILED"
     return f"TESTS {verdict}: {(counts and str(counts)) or f'exit {done.exit_code}'}"
 

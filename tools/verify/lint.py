@@ -1,19 +1,23 @@
 """lint."""
 
 import json
+import os
 import re
+import stat
 import tempfile
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.paths import ProjectPath
+from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.sandbox.runner import Finished
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.results import Text
 from toolbox_mcp.tools.services import Progress, Settings, Toolchains
 from toolbox_mcp.tools.threads import Stop, reading
-from toolbox_mcp.tools.verify.running import Project, operand, report, run
+from toolbox_mcp.tools.verify.running import Project, insist, operand, report, run
 
 LINTERS = ("rubocop", "standard", "ruff")
 
@@ -29,9 +33,11 @@ async def lint(
 ) -> Text:
     """Run the project's linter (rubocop, standard or ruff) and list the offenses; autocorrect changes files."""
     project = Project(toolchains.cwd)
-    chosen = linter or _detect(project)
+    chosen = linter or await reading(lambda stop: _detect(project, path, settings.ignored_dirs))
     if chosen not in LINTERS:
         raise ToolError(Code.BAD_LINTER, f"{chosen} is not a linter that is known here", f"one of {', '.join(LINTERS)}")
+    if path:
+        await reading(lambda stop: insist(path))
     where = [operand(path)] if path else []
     with tempfile.TemporaryDirectory(prefix="toolbox-report-") as folder:
         file = Path(folder, "report")
@@ -49,13 +55,26 @@ async def lint(
     return report(_headline(done, offenses), argv, done)
 
 
-def _detect(project: Project) -> str:
+def _detect(project: Project, path: Place | None, ignored: Collection[str]) -> str:
     if project.has(".standard.yml"):
         return "standard"
     tables = re.search(
         r"^\[(?:tool\.ruff|project|tool\.poetry|build-system)\b", project.text("pyproject.toml"), re.MULTILINE
     )
-    return "ruff" if project.has("ruff.toml") or project.has(".ruff.toml") or tables else "rubocop"
+    if project.has("ruff.toml") or project.has(".ruff.toml") or tables:
+        return "ruff"
+    extensions = _extensions(project, path, ignored)
+    ruby = ".rb" in extensions or (path is None and any(map(project.has, (".rubocop.yml", "Gemfile", "Rakefile"))))
+    return "ruff" if ".py" in extensions and not ruby else "rubocop"
+
+
+def _extensions(project: Project, path: Place | None, ignored: Collection[str]) -> set[str]:
+    if path is None:
+        return project.extensions(ignored)
+    status = path.stat()
+    if status and stat.S_ISREG(status.st_mode):
+        return {os.path.splitext(path.name)[1]}
+    return Project(str(path.path)).extensions(ignored)
 
 
 def _headline(done: Finished, offenses: int | None) -> str:

@@ -4,9 +4,9 @@ from toolbox_mcp.safety.paths import ProjectPath
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.results import Text
 from toolbox_mcp.tools.services import Progress, Settings, Toolchains
-from toolbox_mcp.tools.threads import reading
+from toolbox_mcp.tools.threads import Stop, reading
 from toolbox_mcp.tools.verify.running import Project
-from toolbox_mcp.tools.verify.suites import Framework, detect, run_suite, suite_of
+from toolbox_mcp.tools.verify.suites import Framework, Suite, detect, exists, run_suite, suite_of
 
 
 @tool(Access.EXEC, deadline=lambda settings, given: settings.toolchain_timeout + 5)
@@ -19,5 +19,10 @@ async def run_tests(
 ) -> Text:
     """Run the project's test suite, found by its files, and say how many tests passed and failed."""
     project = Project(toolchains.cwd)
-    suite = await reading(lambda stop: suite_of(framework or detect(project), project, path))
-    return await run_suite(suite, toolchains, settings, progress)
+
+    def chosen(stop: Stop) -> Suite:
+        if path and not framework:
+            exists(path)
+        return suite_of(framework or detect(project), project, path)
+
+    return await run_suite(await reading(chosen), toolchains, settings, progress)

@@ -7,9 +7,13 @@ import re
 import shlex
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import islice
 
-from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.roots import FIND, Place
+from toolbox_mcp.safety.text import visible_name
 from toolbox_mcp.sandbox.programs import Toolchains
 from toolbox_mcp.sandbox.runner import Finished
 from toolbox_mcp.tools.exec_result import HOW, ExecResult
@@ -18,6 +22,10 @@ from toolbox_mcp.tools.results import Text
 
 SNIFFED = 1 << 20
 """Bytes of a project file that are looked at to find out what the project uses."""
+
+
+NAMES_SEEN = 1000
+"""Entries of a folder that are looked at to find out what language it holds; a guess."""
 
 
 async def run(toolchains: Toolchains, progress: Progress, argv: Sequence[str], timeout: float) -> Finished:
@@ -30,9 +38,18 @@ async def run(toolchains: Toolchains, progress: Progress, argv: Sequence[str], t
             ticking.cancel()
 
 
-def report(headline: str, argv: Sequence[str], done: Finished) -> Text:
-    """Return the headline, the command line and the exec form."""
-    return Text(f"{headline}\n$ {shlex.join(argv)}\n{ExecResult.of(done).rendered()}", HOW)
+def report(headline: str, argv: Sequence[str], done: Finished, note: str = "") -> Text:
+    """Return the headline, the command line, the exec form, and last a note if there is one."""
+    last = f"\n({note})" if note else ""
+    return Text(f"{headline}\n$ {visible_name(shlex.join(argv))}\n{ExecResult.of(done).rendered()}{last}", HOW)
+
+
+def insist(path: Place, selector: str = "(?!)") -> None:
+    """ToolError not_found where a path names nothing. selector: what may stand behind the name of a file, a pattern."""
+    name = "/".join(path.parts)
+    file = replace(path, parts=tuple(re.sub(f"(?:{selector})$", "", name, flags=re.DOTALL).split("/")))
+    if path.stat() is None and file.stat() is None:
+        raise ToolError(Code.NOT_FOUND, f"there is no {file.shown}", file.similar() or FIND)
 
 
 def operand(path: Place) -> str:
@@ -63,6 +80,19 @@ class Project:
         with contextlib.suppress(OSError):
             return sorted(os.listdir(self._base))
         return []
+
+    def extensions(self, ignored: Collection[str]) -> set[str]:
+        """Return the extensions of files in the base and in its folders, but ignored and hidden ones."""
+        found: set[str] = set()
+        folders = [self._base]
+        for folder in folders:
+            with contextlib.suppress(OSError), os.scandir(folder) as entries:
+                for entry in islice(entries, NAMES_SEEN):
+                    if entry.is_file(follow_symlinks=False):
+                        found.add(os.path.splitext(entry.name)[1])
+                    elif folder == self._base and entry.name not in ignored and not entry.name.startswith("."):
+                        folders.append(entry.path)
+        return found
 
     def text(self, name: str) -> str:
         """Return the beginning of a file, empty where there is none."""

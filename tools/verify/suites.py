@@ -2,11 +2,12 @@
 
 import json
 import os
+import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.roots import Place
@@ -17,10 +18,18 @@ from toolbox_mcp.tools.results import Text
 from toolbox_mcp.tools.settings import ToolSettings
 from toolbox_mcp.tools.threads import Stop, reading
 from toolbox_mcp.tools.verify import counting
-from toolbox_mcp.tools.verify.counting import Counts, headline
-from toolbox_mcp.tools.verify.running import Project, operand, report, run
+from toolbox_mcp.tools.verify.counting import NONE_RAN, Counts, headline
+from toolbox_mcp.tools.verify.running import Project, insist, operand, report, run
 
 Framework = Literal["rspec", "minitest", "pytest", "unittest", "npm", "cargo", "go"]
+
+SELECTORS: Mapping[Framework, str] = {
+    "pytest": r"::.*",
+    "rspec": r"(?::\d+)+|\[[\d:,]+\]",
+    "npm": r"(?::\d+)+",
+    "go": r"/?\.\.\.",
+}
+"""What may stand behind the path of a file, or of a folder, to choose among its tests."""
 
 REPORT_BYTES = 64 << 20
 """How much of a runner's report is read; a guess that no suite comes near."""
@@ -31,7 +40,8 @@ class Suite:
     """One way to run tests.
 
     extra: arguments behind argv that are of no interest to a reader; REPORT stands for the file of a report. counts: how to read them off the report, or off the output.
-    nothing: exit statuses that say that there were no tests.
+    nothing: exit statuses that say that there were no tests. seeks: where the runner looks for which tests, told when
+    there were none.
     """
 
     argv: list[str]
@@ -39,6 +49,7 @@ class Suite:
     counts: Callable[[str], Counts | None] | None = None
     reported: Callable[[bytes], Counts | None] | None = None
     nothing: tuple[int, ...] = ()
+    seeks: str = ""
     translated: Callable[[str], tuple[Counts | None, str]] | None = None
 
 
@@ -51,7 +62,7 @@ async def run_suite(suite: Suite, toolchains: Toolchains, settings: ToolSettings
         written = await reading(partial(_read, file)) if suite.reported else b""
     counts, done = _counted(suite, done, written)
     first = headline(done, counts, settings.toolchain_timeout, nothing_ran=done.exit_code in suite.nothing)
-    return report(first, suite.argv, done)
+    return report(first, suite.argv, done, suite.seeks if first == NONE_RAN else "")
 
 
 def detect(project: Project) -> Framework:
@@ -72,11 +83,22 @@ def detect(project: Project) -> Framework:
         return "npm"
     if project.has_folder("tests") or any(n.startswith("test") and n.endswith(".py") for n in project.names()):
         return "unittest"
-    raise ToolError(Code.NO_TESTS, "nothing here says how its tests are run", "name a framework")
+    raise ToolError(
+        Code.NO_TESTS, "nothing here says how its tests are run", f"framework: {', '.join(get_args(Framework))}"
+    )
+
+
+def exists(path: Place, framework: Framework | None = None) -> None:
+    """ToolError not_found where the path for a framework, or for one that is not known yet, names nothing."""
+    if "*" in path.shown and framework in (None, "minitest", "npm"):
+        return  # These two take a glob as well.
+    insist(path, SELECTORS.get(framework, "(?!)") if framework else "|".join(SELECTORS.values()))
 
 
 def suite_of(framework: Framework, project: Project, path: Place | None, pattern: str | None = None) -> Suite:
-    """Return how a framework runs the tests below path that match pattern."""
+    """Return how a framework runs the tests below path that match pattern. ToolError not_found for a missing path."""
+    if path:
+        exists(path, framework)
     where = [operand(path)] if path else []
     match framework:
         case "rspec":
@@ -97,8 +119,7 @@ def suite_of(framework: Framework, project: Project, path: Place | None, pattern
         case "cargo":
             return Suite(["cargo", "test", "--color=never", *_cargo_target(path)], counts=counting.cargo)
         case "go":
-            packages = [f"./{path.shown}/..." if path.shown != "." else "./..."] if path else ["./..."]
-            return Suite(["go", "test", "-json", *packages], translated=counting.go)
+            return Suite(["go", "test", "-json", _go_packages(path)], translated=counting.go)
 
 
 def _unittest(project: Project, path: Place | None, pattern: str | None) -> Suite:
@@ -106,10 +127,22 @@ def _unittest(project: Project, path: Place | None, pattern: str | None) -> Suit
     status = path.stat() if path else None
     if path and status and path.name.endswith(".py") and not pattern:
         argv.append(operand(path))
+        seeks = f"unittest looks in {path.shown} for TestCase classes"
     else:
         start = operand(path) if path else "tests" if project.has_folder("tests") else "."
-        argv += ["discover", f"-s{start}", f"-p{pattern or 'test*.py'}", *(["-t."] if start == "." else [])]
-    return Suite(argv, counts=counting.unittest, nothing=(5,))
+        files = pattern or "test*.py"
+        argv += ["discover", f"-s{start}", f"-p{files}", *(["-t."] if start == "." else [])]
+        seeks = f"unittest looks in {start} and packages below it for {files} with TestCase classes"
+    return Suite(argv, counts=counting.unittest, nothing=(5,), seeks=f"{seeks}; framework=pytest finds functions too")
+
+
+def _go_packages(path: Place | None) -> str:
+    if path is None:
+        return "./..."
+    status = path.stat()
+    folder = path.folder() if status and stat.S_ISREG(status.st_mode) else path
+    below = folder.shown.removesuffix("...").rstrip("/")
+    return f"./{below}/..." if below not in (".", "") else "./..."
 
 
 def _cargo_target(path: Place | None) -> list[str]:
@@ -117,7 +150,10 @@ def _cargo_target(path: Place | None) -> list[str]:
         return []
     if path.name.endswith(".rs") and len(path.parts) > 1 and path.parts[-2] == "tests":
         return [f"--test={path.name.removesuffix('.rs')}"]
-    return [f"--manifest-path={path.shown.removesuffix('/Cargo.toml')}/Cargo.toml"]
+    folder = path
+    while folder.parts and folder.child("Cargo.toml").stat() is None:
+        folder = folder.folder()
+    return [f"--manifest-path={folder.child('Cargo.toml').shown}"]
 
 
 def _has_test_script(text: str) -> bool:

@@ -61,6 +61,22 @@ async def test_the_refusal_lists_what_is_allowed(call):
     assert "cat, ls" in (await call("bash", command="rm"))["error"]
 
 
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        ("cat -n a.txt", "the words after cat belong into args"),
+        ("cat src/a.txt", "the words after cat belong into args"),
+        ("cat *.txt", "put the arguments into args, each as it is, without quotes"),
+        ("rm -rf x", "allowed_commands in the configuration names what may run"),
+        ("rm", "allowed_commands in the configuration names what may run"),
+        ("src/cat", "name an executable on the PATH"),
+        ("cat;ls", "put the arguments into args, each as it is, without quotes"),
+    ],
+)
+async def test_the_refusal_of_a_whole_line_says_where_its_words_belong(call, command, hint):
+    assert (await call("bash", command=command))["hint"] == hint
+
+
 async def test_an_empty_list_says_none(call):
     call.allowed_commands = ()
     assert "(none)" in (await call("bash", command="ls"))["error"]

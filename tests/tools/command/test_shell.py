@@ -1,3 +1,4 @@
+import os
 import re
 import sys
 
@@ -36,6 +37,18 @@ async def test_answers_with_the_fields_of_the_contract(call):
     assert (step["command"], step["work_dir"], step["shell_path"]) == ("printf abc", ".", "/usr/bin/sh")
     assert {name: fields[name] for name in EXEC} == {name: step[name] for name in EXEC}
     assert fields["stdout"] == "abc" and re.fullmatch(r"sess_[0-9a-f]{32}", fields["session"])
+
+
+@pytest.mark.parametrize("target", [os.getpid(), os.getppid(), -os.getpid()])
+async def test_no_command_signals_the_server_or_its_guardian(call, target):
+    # Signal 0 only asks, should the refusal fail.
+    answer = await call("shell", command=f"kill -0 {target}")
+    assert answer["code"] == "command_denied"
+
+
+async def test_a_command_ends_what_it_started(call):
+    answer = await call("shell", command="sleep 60 & kill $!; wait $!; echo $?", shell="sh")
+    assert answer.startswith("exit: 0\n--- stdout ---\n143")
 
 
 async def test_several_commands_run_one_after_another_until_one_fails(call):
@@ -90,6 +103,10 @@ async def test_refuses(call, arguments, code):
     assert await call.code("shell", **arguments) == code
 
 
+async def test_a_shell_that_is_missing_is_named(call):
+    assert (await call("shell", command="ls", shell="ksh"))["error"] == "ksh is not installed"
+
+
 async def test_a_session_keeps_folder_and_environment_and_nothing_else(call, project):
     (project / "sub").mkdir()
     first = await call.result(
@@ -107,11 +124,38 @@ async def test_a_session_keeps_folder_and_environment_and_nothing_else(call, pro
     assert fresh.structured_content["session"] != session
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"command": "echo a"}, False),
+        ({"commands": ["echo a"]}, False),
+        ({"command": "echo a", "session": ""}, True),
+        ({"command": "echo a", "env": {"A": "1"}}, True),
+        ({"command": "exit 3", "work_dir": "."}, True),
+        ({"commands": ["echo a", "exit 1", "echo b"], "work_dir": "."}, True),
+    ],
+)
+async def test_the_text_names_a_session_once_when_it_keeps_something(call, arguments, told):
+    first = await call.result("shell", arguments)
+    session = first.structured_content["session"]
+    assert (first.content[0].text.split("\n")[-1] == f"session: {session}") == told
+    again = await call.result("shell", {**arguments, "session": session})
+    assert session not in again.content[0].text
+    assert again.structured_content["session"] == session
+
+
+async def test_the_name_of_a_session_stays_when_the_output_is_cut(call):
+    call.tokens = 200
+    result = await call.result("shell", {"command": "seq 1 100000", "work_dir": "."})
+    assert result.content[0].text.endswith(f"\nsession: {result.structured_content['session']}")
+
+
 async def test_the_environment_is_scrubbed_and_layered(call):
     call.shell = {"base_env": {"BASE": "base", "A": "base"}}
-    names = await call("shell", command="env; echo $A", env={"A": "call"})
-    assert names.endswith("call")
-    assert {line.split("=")[0] for line in names.splitlines()[2:-1]} <= {"PATH", "LANG", "BASE", "A", "TOOLBOX_CALL", "PWD", "_", "SHLVL", "OLDPWD"}  # fmt: skip
+    result = await call.result("shell", {"command": "env; echo $A", "env": {"A": "call"}})
+    names = result.structured_content["stdout"]
+    assert names.endswith("call\n")
+    assert {line.split("=")[0] for line in names.splitlines()[:-1]} <= {"PATH", "LANG", "BASE", "A", "TOOLBOX_CALL", "PWD", "_", "SHLVL", "OLDPWD"}  # fmt: skip
 
 
 async def test_a_command_that_takes_too_long_is_asked_before_it_is_killed(call):

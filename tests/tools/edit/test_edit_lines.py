@@ -123,6 +123,20 @@ async def test_says_where_the_lines_are(call, project, arguments, error):
     assert (await call("edit_lines", path="f", **arguments))["error"] == error
 
 
+@pytest.mark.parametrize(
+    ("match_lines", "hint"),
+    [
+        (["b c"], "whole lines are compared, without the white space around them"),
+        (["1\ta b c d"], "match_lines holds line numbers copied along; leave them out"),
+        (["A B C D"], "only letter case differs"),
+    ],
+)
+async def test_a_miss_names_its_cause(call, project, match_lines, hint):
+    (project / "f").write_text("a b c d\n")
+    answer = await call("edit_lines", path="f", **DELETE, match_lines=match_lines)
+    assert (answer["code"], answer["hint"]) == ("no_match", hint)
+
+
 async def test_binary_and_missing_files_are_refused(call, project):
     (project / "f").write_bytes(b"a\x00\n")
     (project / "lossy").write_bytes(b"\xe9\n")

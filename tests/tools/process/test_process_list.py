@@ -14,5 +14,14 @@ async def test_lists_running_and_ended_ones(call, start, ended):
     ]
 
 
+async def test_a_command_is_shown_on_one_line(call, start):
+    argument = "sleep 60\n\x1b[31m # \u202ered"
+    result = await call.result("process_start", {"command": "sh", "args": ["-c", argument]})
+    shown = "sh -c 'sleep 60<U+000A><U+001B>[31m # <U+202E>red'"
+    assert result.content[0].text.endswith(f"): {shown}")
+    assert (await call("process_list")).endswith(f"s  {shown}")
+    assert result.structured_content["command"] == f"sh -c '{argument}'"
+
+
 async def test_says_when_there_are_none(call):
     assert await call("process_list") == "no processes"

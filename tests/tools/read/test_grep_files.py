@@ -86,6 +86,10 @@ async def test_finds_what_is_asked_for(call, folder, arguments, rows):
     [
         ({}, "invalid_args"),
         ({"match": "block"}, "invalid_args"),
+        ({"pattern": "a", "query": ["b"]}, "invalid_args"),
+        ({"pattern": "a", "query": ["b"], "match": "literal"}, "invalid_args"),
+        ({"query": ["b"]}, "invalid_args"),
+        ({"pattern": "a", "query": ["b"], "match": "block"}, "invalid_args"),
         ({"pattern": ""}, "empty_pattern"),
         ({"query": [" "], "match": "block"}, "empty_pattern"),
         ({"pattern": "("}, "bad_pattern"),

@@ -156,6 +156,20 @@ async def test_a_missing_file_names_similar_ones(call, project):
     assert answer == {"code": "not_a_file", "error": "there is no file setting.py", "hint": "similar: settings.py"}
 
 
+@pytest.mark.parametrize(
+    ("path", "error", "hint"),
+    [
+        ("none", "there is no file none", "glob finds files by name"),
+        ("dangling", "there is no file dangling", "glob finds files by name"),
+        ("folder", "folder is a folder", "list_directory shows what is in it"),
+    ],
+)
+async def test_what_is_no_file_says_what_to_do(call, project, path, error, hint):
+    (project / "folder").mkdir()
+    (project / "dangling").symlink_to("nowhere")
+    assert await call("read_file", path=path) == {"code": "not_a_file", "error": error, "hint": hint}
+
+
 @pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "a/../../secret", "link", "dir/secret", "", "a\0b"])
 async def test_nothing_outside_the_root_is_read(call, project, path):
     (project.parent / "secret").write_text("secret")

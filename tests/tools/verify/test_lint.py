@@ -46,6 +46,12 @@ async def test_autocorrect_of_rubocop(call, project):
         ({"pyproject.toml": "[tool.poetry]\n"}, "ruff"),
         ({"pyproject.toml": "[tool.black]\n"}, "rubocop"),
         ({}, "rubocop"),
+        ({"a.py": ""}, "ruff"),
+        ({"src/a.py": "", "README.md": ""}, "ruff"),
+        ({"a.py": "", "b.rb": ""}, "rubocop"),
+        ({"a.py": "", "Rakefile": ""}, "rubocop"),
+        ({"a.py": "", ".rubocop.yml": ""}, "rubocop"),
+        ({".venv/a.py": "", "vendor/a.py": "", "lib/b.rb": ""}, "rubocop"),
         ({"Gemfile": "gem 'rubocop'\n"}, "bundle exec rubocop"),
         ({"Gemfile": "gem 'rails'\n"}, "rubocop"),
     ],
@@ -54,13 +60,35 @@ async def test_the_files_say_which_linter(call, fake, project, contents, program
     for name in ("standardrb", "ruff", "rubocop", "bundle"):
         fake(name, "exit 0\n")
     for name, text in contents.items():
+        (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text(text)
     first, second, *_ = (await call("lint")).splitlines()
     assert first == "LINT CLEAN" and second.startswith(f"$ {program} ")
 
 
+@pytest.mark.parametrize(
+    ("path", "program"), [("a.py", "ruff"), ("scripts", "ruff"), ("a.rb", "rubocop"), (".", "rubocop")]
+)
+async def test_what_is_to_be_linted_says_which_linter(call, fake, files, path, program):
+    for name in ("ruff", "rubocop"):
+        fake(name, "exit 0\n")
+    files(a_dot_py="", a_dot_rb="", scripts__a_dot_py="")
+    assert (await call("lint", path=path)).splitlines()[1].startswith(f"$ {program} ")
+
+
+@pytest.mark.parametrize("linter", [None, "rubocop", "standard", "ruff"])
+async def test_a_path_that_is_not_there_is_told_before_anything_runs(call, fake, files, project, linter):
+    for name in ("standardrb", "ruff", "rubocop"):
+        fake(name, f"touch {project}/ran\n")
+    files(code_dot_py="")
+    answer = await call("lint", path="cod.py", linter=linter)
+    assert answer == {"error": "there is no cod.py", "code": "not_found", "hint": "similar: code.py"}
+    assert not (project / "ran").exists()
+
+
 @pytest.mark.parametrize("linter", ["rubocop", "standard", "ruff"])
-async def test_a_path_is_never_an_option(call, fake, linter):
+async def test_a_path_is_never_an_option(call, fake, project, linter):
+    (project / "--fix").touch()
     for name in ("standardrb", "ruff", "rubocop"):
         fake(name, 'for a; do echo "[$a]"; done\n')
     assert "[./--fix]" in (await call("lint", linter=linter, path="--fix")).splitlines()

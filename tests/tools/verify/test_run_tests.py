@@ -95,17 +95,87 @@ async def test_go_is_counted_by_its_events(call, fake, files):
         ("npm", "--help", ["--", "./--help"]),
         ("cargo", "tests/a.rs", ["--test=a"]),
         ("cargo", "crate", ["--manifest-path=crate/Cargo.toml"]),
-        ("go", "-x", ["./-x/..."]),
+        ("go", "-d", ["./-d/..."]),
         ("go", ".", ["./..."]),
         ("unittest", "--help", ["-s./--help"]),
+        ("minitest", "test/**/a_*.rb", ["TEST=test/**/a_*.rb"]),
+        ("rspec", "spec/a_spec.rb[1:2,1:3]", ["spec/a_spec.rb[1:2,1:3]"]),
+        ("pytest", "tests/a.py::T::test_b[x/y]", ["tests/a.py::T::test_b[x/y]"]),
+        ("npm", "a.test.js:3", ["--", "a.test.js:3"]),
+        ("cargo", "crate/src/lib.rs", ["--manifest-path=crate/Cargo.toml"]),
+        ("cargo", "crate/Cargo.toml", ["--manifest-path=crate/Cargo.toml"]),
+        ("go", "pkg/a_test.go", ["./pkg/..."]),
+        ("go", "pkg/...", ["./pkg/..."]),
+        ("go", "...", ["./..."]),
     ],
 )
-async def test_a_path_is_never_an_option(call, fake, framework, path, arguments):
+async def test_a_path_is_never_an_option(call, fake, project, framework, path, arguments):
+    for name in ("tests/a.py", "tests/a.rs", "spec/a_spec.rb", "crate/Cargo.toml", "crate/src/lib.rs", "pkg/a_test.go"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).touch()
+    for name in ("-x.py", "a.test.js", "--version", "-e", "--help"):
+        (project / name).touch()
+    (project / "-d").mkdir()
     for program in ("rspec", "rake", "pytest", "cargo", "go", "npm", "python3"):
         fake(program, 'for a; do echo "[$a]"; done\n')
     answer = lines(await call("run_tests", framework=framework, path=path))
     for argument in arguments:
         assert f"[{argument}]" in answer
+
+
+@pytest.mark.parametrize("framework", [None, "rspec", "minitest", "pytest", "unittest", "npm", "cargo", "go"])
+@pytest.mark.parametrize(
+    ("path", "error", "hint"),
+    [
+        ("nope", "there is no nope", "glob finds files by name"),
+        ("tests/test_b.py", "there is no tests/test_b.py", "similar: tests/test_a.py"),
+        ("tests/test_a.py/x", "there is no tests/test_a.py/x", "glob finds files by name"),
+    ],
+)
+async def test_a_path_that_is_not_there_is_told_before_anything_runs(
+    call, fake, files, project, framework, path, error, hint
+):
+    for program in ("rspec", "rake", "pytest", "cargo", "go", "npm", "python3"):
+        fake(program, f"touch {project}/ran\n")
+    files(tests__test_a_dot_py="")
+    assert await call("run_tests", path=path, framework=framework) == {
+        "error": error,
+        "code": "not_found",
+        "hint": hint,
+    }
+    assert not (project / "ran").exists()
+
+
+async def test_a_path_that_is_not_there_is_told_before_a_framework_is_looked_for(call):
+    assert await call.code("run_tests", path="nope") == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("framework", "path", "error"),
+    [
+        ("pytest", "nope.py::test_a", "there is no nope.py"),
+        ("rspec", "spec/no_spec.rb:12", "there is no spec/no_spec.rb"),
+        ("unittest", "tests.test_a", "there is no tests.test_a"),
+    ],
+)
+async def test_a_choice_among_tests_of_a_missing_file_names_the_file(call, files, framework, path, error):
+    files(tests__test_a_dot_py="")
+    answer = await call("run_tests", path=path, framework=framework)
+    assert (answer["code"], answer["error"]) == ("not_found", error)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "note"),
+    [
+        ({}, "unittest looks in tests and packages below it for test*.py with TestCase classes"),
+        ({"path": "tests/test_a.py"}, "unittest looks in tests/test_a.py for TestCase classes"),
+        ({"path": "other"}, "unittest looks in other and packages below it for test*.py with TestCase classes"),
+    ],
+)
+async def test_when_unittest_finds_nothing_it_is_told_what_it_looks_for(call, files, arguments, note):
+    files(tests__test_a_dot_py="def test_a(): pass\n", other__x_dot_py="")
+    first, *_, last = lines(await call("run_tests", framework="unittest", **arguments))
+    assert (first, last) == ("TESTS: none ran", f"({note}; framework=pytest finds functions too)")
 
 
 @pytest.mark.parametrize(
