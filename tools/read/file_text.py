@@ -42,7 +42,7 @@ def whole(place: Place, numbered: bool, stop: Stop) -> tuple[Text | bytes, str]:
     """Return the text of a file, or the bytes of a PDF; and the etag."""
     data = whole_bytes(place, stop)
     tag = etag(data)
-    if is_pdf(data):
+    if is_pdf(data) or place.name.lower().endswith(".pdf"):
         return data, tag
     _refuse_binary(place, data)
     text = decode(data)
@@ -131,7 +131,9 @@ def _shown(
 ) -> Text:
     lines = [visible(line) for line in stretch.decoded(found.lines, encoding)]
     body = _numbered(lines, first) if numbered else "\n".join(lines)
-    if found.cut:
+    if found.part:
+        body += "\n... (the line is longer than 5 MiB, a part of it is shown)"
+    elif found.cut:
         body += f"\n... (stopped at 5 MiB; {more or f'start_line={first + len(lines)} gets the rest'})"
     return Text(body or "(empty line)", more or _from_line(first), meta)
 
