@@ -2,14 +2,22 @@
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable
 from difflib import SequenceMatcher
+from itertools import zip_longest
 
 SEARCH_TIME = 2.0
 """Seconds that the search may take (TOOLS.md §4.4)."""
 DIFF_LINES = 40
 LINE_SHOWN = 500
 """Characters of a line that the comparison looks at and shows."""
+COMPARED = 4_000
+"""Characters of a place that are compared one by one, which takes some 0.1 s; a longer one is compared by lines."""
+ALIGNED = 1_000
+"""Lines that are brought into line with each other; more are compared one after the other."""
+AROUND = 2
+"""Lines that are alike and shown around one that differs, where not all of them fit."""
 WORTH_SHOWING = 0.4
 """Similarity below which a place says nothing; a guess from trials on source code."""
 
@@ -27,17 +35,20 @@ def nearest(text: str, wanted: str, seconds: float) -> tuple[int, int, float, st
     lines = [line[:LINE_SHOWN] for line in text.split("\n")]
     sought = [line[:LINE_SHOWN] for line in wanted.strip("\n").split("\n")]
     best: tuple[float, int] = (0.0, -1)
-    for start in _candidates(lines, sought):
+    long = sum(map(len, sought)) > COMPARED
+    similarity = _similarity_by_lines if long else _similarity
+    for start in _candidates(lines, sought, every=not long):
         if time.monotonic() > until:
             break
-        score = _similarity("\n".join(lines[start : start + len(sought)]), "\n".join(sought), best[0])
+        score = similarity(lines[start : start + len(sought)], sought, best[0])
         if score > best[0]:
             best = score, start
     score, start = best
     if start < 0 or score < WORTH_SHOWING:
         return None
     found = lines[start : start + len(sought)]
-    return start + 1, start + len(found), round(score, 2), character_diff(sought, found)
+    # What is nowhere is not there, however little is missing.
+    return start + 1, start + len(found), min(0.99, round(score, 2)), character_diff(sought, found)
 
 
 def cause(text: str, wanted: str) -> str | None:
@@ -59,16 +70,34 @@ def cause(text: str, wanted: str) -> str | None:
 
 
 def character_diff(old: list[str], new: list[str]) -> str:
-    """Return new with its differences to old marked: [-old-] and {+new+}."""
-    rows: list[str] = []
-    for index in range(max(len(old), len(new))):
-        if index == DIFF_LINES:
-            rows.append(f"... ({max(len(old), len(new)) - DIFF_LINES} more lines)")
+    """Return new with its differences to old marked: [-old-] and {+new+}. Of many lines those around the differences."""
+    pairs = _pairs(old, new)
+    if len(pairs) <= DIFF_LINES:
+        return "\n".join(_marked(*pair) for pair in pairs)
+    differ = (index for index, (before, after) in enumerate(pairs) if before != after)
+    near = {at for index in differ for at in range(max(0, index - AROUND), min(len(pairs), index + AROUND + 1))}
+    out: list[str] = []
+    done = 0
+    for index in sorted(near):
+        if len(out) >= DIFF_LINES - 2:
             break
-        before = old[index] if index < len(old) else ""
-        after = new[index] if index < len(new) else ""
-        rows.append(_marked(before, after))
-    return "\n".join(rows)
+        if index > done:
+            out.append(f"... ({index - done} lines alike)")
+        out.append(_marked(*pairs[index]))
+        done = index + 1
+    if done < len(pairs):
+        out.append(f"... ({len(pairs) - done} more lines)")
+    return "\n".join(out)
+
+
+def _pairs(old: list[str], new: list[str]) -> list[tuple[str, str]]:
+    """Return the lines of both beside each other; "" where one has none."""
+    if max(len(old), len(new)) > ALIGNED:
+        return list(zip_longest(old, new, fillvalue=""))
+    out: list[tuple[str, str]] = []
+    for _, a1, a2, b1, b2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        out += zip_longest(old[a1:a2], new[b1:b2], fillvalue="")
+    return out
 
 
 def _marked(old: str, new: str) -> str:
@@ -82,8 +111,8 @@ def _marked(old: str, new: str) -> str:
     return "".join(parts)
 
 
-def _candidates(lines: list[str], sought: list[str]) -> list[int]:
-    """Return the starts worth a closer look, those that share most lines first."""
+def _candidates(lines: list[str], sought: list[str], *, every: bool) -> list[int]:
+    """Return the starts worth a closer look, those that share most lines first; every: then all others."""
     wanted: dict[str, list[int]] = {}
     for offset, line in enumerate(sought):
         if line.strip():
@@ -95,18 +124,26 @@ def _candidates(lines: list[str], sought: list[str]) -> list[int]:
             votes[start] = votes.get(start, 0) + 1
     last = max(0, len(lines) - len(sought))
     voted = sorted(votes, key=lambda start: (-votes[start], start))
-    return [min(start, last) for start in voted[:200]] + list(range(last + 1))
+    return [min(start, last) for start in voted[:200]] + (list(range(last + 1)) if every else [])
 
 
 def _key(line: str) -> str:
     return "".join(line.split()).casefold()
 
 
-def _similarity(a: str, b: str, floor: float) -> float:
-    matcher = SequenceMatcher(None, a, b, autojunk=False)
+def _similarity(found: list[str], sought: list[str], floor: float) -> float:
+    matcher = SequenceMatcher(None, "\n".join(found), "\n".join(sought), autojunk=False)
     if matcher.real_quick_ratio() <= floor or matcher.quick_ratio() <= floor:
         return 0.0
     return matcher.ratio()
+
+
+def _similarity_by_lines(found: list[str], sought: list[str], floor: float) -> float:
+    """Return how much of both is in lines that both have, white space and case left out; wherever they stand."""
+    there, wanted = Counter(map(_key, found)), Counter(map(_key, sought))
+    shared = sum(len(line) * count for line, count in (there & wanted).items())
+    total = sum(len(line) * count for line, count in (there + wanted).items())
+    return 2 * shared / total if total else 0.0
 
 
 def _without_numbers(text: str) -> str:
