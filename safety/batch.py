@@ -222,10 +222,11 @@ def _swap(item: _Item, dir_fd: int) -> None:
         raise _gone(item) from None
     item.swapped = True
     # What was written into the old file in the instant before it left its place would be lost.
-    kept = Seen.of(os.stat(item.spare, dir_fd=dir_fd, follow_symlinks=False))
+    expect = change.expect
     if copied:
-        kept = replace(kept, dev=change.expect.dev, ino=change.expect.ino)
-    if kept != change.expect:
+        kept = os.stat(item.spare, dir_fd=dir_fd, follow_symlinks=False)
+        expect = replace(expect, dev=kept.st_dev, ino=kept.st_ino)
+    if not expect.holds(dir_fd, item.spare):
         raise ToolError(Code.FILE_CHANGED, f"{change.place.shown} has changed since it was read", "read it again")
 
 
