@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from toolbox_mcp.safety.entries import exchange, make_parents, remove_folders, rename_no_replace
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, permitted
+from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, owner_of, permitted
 from toolbox_mcp.safety.roots import Place, refusal
 
 _CHUNK = 1 << 20
@@ -25,7 +25,8 @@ _TICK_NS = 20_000_000
 class Seen:
     """Which file was read and in what state. Times in nanoseconds.
 
-    changed_ns: when its status changed, also by its owner or mode; renaming changes it too, so it makes no difference.
+    changed_ns: when its status changed, also by its owner or mode; None where that says nothing. Renaming changes it too,
+    so states that differ in it alone are equal.
     digest: the etag of what was read, where the file had just been written and its time alone would not tell.
     """
 
@@ -33,7 +34,7 @@ class Seen:
     ino: int
     size: int
     mtime_ns: int
-    changed_ns: int = field(default=0, compare=False)
+    changed_ns: int | None = field(default=None, compare=False)
     digest: str | None = field(default=None, compare=False)
 
     @classmethod
@@ -266,7 +267,7 @@ def check(at: Place, dir_fd: int, name: str, expect: Seen | None, overwrite: boo
     if not overwrite:
         raise ToolError(Code.EXISTS, f"{at.shown} exists", "overwrite=true replaces it")
     # A mode or an owner that somebody has just set would be lost, and a time that was set back hides a write.
-    if expect and (Seen.of(status) != expect or status.st_ctime_ns != expect.changed_ns):
+    if expect and (Seen.of(status) != expect or expect.changed_ns not in (None, status.st_ctime_ns)):
         raise ToolError(Code.FILE_CHANGED, f"{at.shown} has changed since it was read", "read it again")
     return status
 
@@ -300,7 +301,7 @@ def fill(fd: int, data: bytes, status: os.stat_result | None, mode: int | None, 
     while rest:
         rest = rest[os.write(fd, rest[:_CHUNK]) :]
     if status:
-        group_kept = keep_owner(fd, status)
+        group_kept = keep_owner(fd, owner_of(status))
         keep_attributes(fd, dir_fd, name)
         if mode is None:
             mode = permitted(status.st_mode, group_kept=group_kept)

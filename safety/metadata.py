@@ -7,17 +7,27 @@ _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")
 """Extended attributes that follow to the new content. Capabilities do not: the kernel drops them on a write too."""
 
 
-def keep_owner(fd: int, status: os.stat_result) -> bool:
+Owner = tuple[int, int]
+"""Ids of the user and the group."""
+
+
+def keep_owner(fd: int, owner: Owner) -> bool:
     """Give a file the owner and the group of another, or only the group, and tell whether it has the group."""
     now = os.fstat(fd)
-    if (now.st_uid, now.st_gid) == (status.st_uid, status.st_gid):
+    user, group = owner
+    if (now.st_uid, now.st_gid) == owner:
         return True
     # Who may not give a file away may still leave it to the group that shares it.
-    for owner in (status.st_uid, -1):
+    for given in (user, -1):
         with suppress(OSError):
-            os.fchown(fd, owner, status.st_gid)
+            os.fchown(fd, given, group)
             return True
-    return now.st_gid == status.st_gid
+    return now.st_gid == group
+
+
+def owner_of(status: os.stat_result) -> Owner:
+    """Return to whom something belongs."""
+    return status.st_uid, status.st_gid
 
 
 def permitted(mode: int, *, group_kept: bool) -> int:

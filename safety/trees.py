@@ -11,7 +11,7 @@ from enum import Enum
 from itertools import islice
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, permitted
+from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, owner_of, permitted
 
 _CHUNK = 1 << 20
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -127,7 +127,7 @@ def _set_times(dir_fd: int, name: str, status: os.stat_result) -> None:
     fd = os.open(name, _FOLDER, dir_fd=dir_fd)
     try:
         mode = stat.S_IMODE(status.st_mode)
-        os.fchmod(fd, mode if keep_owner(fd, status) else permitted(mode, group_kept=False))
+        os.fchmod(fd, mode if keep_owner(fd, owner_of(status)) else permitted(mode, group_kept=False))
         os.utime(fd, ns=(status.st_atime_ns, status.st_mtime_ns))
         os.fsync(fd)
     finally:
@@ -145,7 +145,7 @@ def _copy_one(old_fd: int, old_name: str, new_fd: int, new_name: str, status: os
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(os.open(new_name, flags, 0o600, dir_fd=new_fd), "wb", buffering=0) as new:
             _copy_content(old.fileno(), new.fileno(), status.st_size)
-            group_kept = keep_owner(new.fileno(), status)
+            group_kept = keep_owner(new.fileno(), owner_of(status))
             keep_attributes(new.fileno(), old_fd, old_name)
             os.fchmod(new.fileno(), permitted(status.st_mode, group_kept=group_kept))
             os.utime(new.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
