@@ -1,7 +1,6 @@
 """Inserting, replacing and deleting whole lines, found by blocks of lines that are compared trimmed."""
 
 import re
-import sys
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +8,7 @@ from itertools import pairwise
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.tools.edit.replacing import LINES_NAMED, MAX_BYTES, NoMatch, named, too_large
-
-MOST = 100_000
-"""Occurrences that are counted; above that the exact number says no more."""
+from toolbox_mcp.tools.read import blocks
 
 _LINE = re.compile(r"\r?\n")
 
@@ -105,23 +102,9 @@ class Document:
         return starts
 
     def _occurrences(self, block: Block) -> list[int]:
-        """Return where a block stands in its surroundings, overlapping ones too; at most MOST."""
-        before, lines, after = ([line.strip() for line in part] for part in (block.before, block.lines, block.after))
-        # A character for each line that is sought and one for all others: then finding lines is finding text, which
-        # the system does in linear time.
-        codes: dict[str, str] = {}
-        for line in (*before, *lines, *after):
-            codes.setdefault(line, chr(min(len(codes) + 1, sys.maxunicode)))
-        if len(codes) >= sys.maxunicode:
-            raise ToolError(Code.TOO_LARGE, f"more than {sys.maxunicode} different lines are sought")
-        have = "".join([codes.get(line.strip(), "\0") for line in self._lines])
-        sought = "".join([codes[line] for line in (*before, *lines, *after)])
-        starts: list[int] = []
-        at = have.find(sought)
-        while at >= 0 and len(starts) < MOST:
-            starts.append(at + len(before))
-            at = have.find(sought, at + 1)
-        return starts
+        """Return where a block stands in its surroundings, overlapping ones too."""
+        sought = (*block.before, *block.lines, *block.after)
+        return [start + len(block.before) for start in blocks.find(sought, self._lines)]
 
     def _with(self, spans: Sequence[tuple[int, int]], lines: Lines) -> str:
         """Return the text with the same lines in the place of each span of lines. ToolError too_large."""

@@ -86,15 +86,14 @@ def marked(place: Place, start_match: Sequence[str] | None, end_match: Sequence[
     data = whole_bytes(place, stop)
     _refuse_binary(place, data)
     lines = decode(data).lf.removesuffix("\n").split("\n")
-    trimmed = [line.strip() for line in lines]
     first, end = 0, len(lines)
     opening: list[str] = []
     if start_match is not None:
         opening = _block(start_match, "start_match")
-        first = blocks.find_once(opening, trimmed, "start_match")
+        first = blocks.find_once(opening, lines, "start_match")
     if end_match is not None:
         closing = _block(end_match, "end_match")
-        at = blocks.find_once(closing, trimmed, "end_match")
+        at = blocks.find_once(closing, lines, "end_match")
         if start_match is not None and at < first + len(opening):
             raise ToolError(Code.NO_MATCH, f"end_match is at line {at + 1}, not after start_match at line {first + 1}")
         end = at + len(closing)

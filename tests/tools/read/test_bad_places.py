@@ -329,3 +329,13 @@ async def test_a_folder_swapped_for_a_link_during_the_call_shows_nothing_outside
         os.close(fd)
     assert not [text for text in seen if "secret secret" in text or "/secret" in text or text == "secret"]
     assert [text for text in seen if "inside" in text or "f" in text]
+
+
+async def test_a_long_block_that_nearly_repeats_half_a_million_times_is_answered(call, project):
+    (project / "f").write_bytes(b"x\n" * 500_000)
+    block = ["x"] * 5_000 + ["y"]
+    assert await call.code("read_file", path="f", start_match=block) == "no_match"
+    found = await call("grep_files", match="block", query=block, path="f")
+    assert found.startswith("no matches for x / x")
+    answer = await call("read_file", path="f", end_match=["x"] * 5_000)
+    assert answer["error"].startswith("end_match occurs 100000 times, at lines 1, 2, 3")
