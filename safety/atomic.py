@@ -1,36 +1,58 @@
 """Whole files: read with a bound, replaced in one step."""
 
+import dataclasses
 import hashlib
 import os
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from toolbox_mcp.safety.entries import exchange, make_parents, remove_folders, rename_no_replace
 from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, owner_of, permitted
 from toolbox_mcp.safety.roots import Place, refusal
 
 _CHUNK = 1 << 20
 
-_KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")
-"""Extended attributes that follow to the new content. Capabilities do not: the kernel drops them on a write too."""
+_TICK_NS = 20_000_000
+"""Nanoseconds within which two writes may leave the same time: Linux before 6.13 counts ticks of up to 10 ms."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Which file was read and in what state. Times in nanoseconds."""
+    """Which file was read and in what state. Times in nanoseconds.
+
+    changed_ns: when its status changed, also by its owner or mode; None where that says nothing. Renaming changes it too,
+    so states that differ in it alone are equal.
+    digest: the etag of what was read, where the file had just been written and its time alone would not tell.
+    """
 
     dev: int
     ino: int
     size: int
     mtime_ns: int
+    changed_ns: int | None = field(default=None, compare=False)
+    digest: str | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, status: os.stat_result) -> "Seen":
         """Take what identifies a state from a status."""
-        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+    def read(self, data: bytes, now: int) -> "Seen":
+        """Return the state, taken at some time, of a file that was then read and held this."""
+        if abs(now - self.mtime_ns) > _TICK_NS:
+            return self
+        return dataclasses.replace(self, digest=etag(data))
+
+    def holds(self, dir_fd: int, name: str) -> bool:
+        """Tell whether a file, which may have been renamed meanwhile, is still in this state. OSError."""
+        if Seen.of(os.stat(name, dir_fd=dir_fd, follow_symlinks=False)) != self:
+            return False
+        return self.digest is None or self.digest == _digest(dir_fd, name, self.size)
 
 
 @dataclass(frozen=True)
@@ -65,6 +87,7 @@ def read_whole(place: Place, limit: int) -> tuple[bytes, Seen]:
     """
     fd = place.open_file()
     try:
+        now = time.time_ns()
         seen = Seen.of(os.fstat(fd))
         data = bytearray()
         while chunk := os.read(fd, min(_CHUNK, limit + 1 - len(data))):
@@ -75,7 +98,29 @@ def read_whole(place: Place, limit: int) -> tuple[bytes, Seen]:
         raise refusal(e, place.shown) from None
     finally:
         os.close(fd)
-    return bytes(data), seen
+    whole = bytes(data)
+    return whole, seen.read(whole, now)
+
+
+def digested(place: Place) -> tuple[str, Seen]:
+    """Return the etag of a regular file of any size, in constant memory, and what was seen before the first byte.
+
+    ToolError not_a_file, path_denied.
+    """
+    fd = place.open_file()
+    try:
+        seen = Seen.of(os.fstat(fd))
+        digest = hashlib.sha256()
+        left = seen.size
+        # No further than it was: else one that grows all the time would be read for ever.
+        while left > 0 and (chunk := os.read(fd, min(_CHUNK, left))):
+            digest.update(chunk)
+            left -= len(chunk)
+    except OSError as e:
+        raise refusal(e, place.shown) from None
+    finally:
+        os.close(fd)
+    return digest.hexdigest()[:16], seen
 
 
 @contextmanager
@@ -134,7 +179,11 @@ def _replace(
     with at.parent() as (dir_fd, name):
         try:
             status = check(at, dir_fd, name, expect, overwrite)
+            now = time.time_ns()
             old = _content(dir_fd, name, status, keep)
+            if status and old is not None and expect is None:
+                # What undo brings back has to be what goes away.
+                expect = Seen.of(status).read(old, now)
             temporary = f".toolbox-{secrets.token_hex(8)}.tmp"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             fd = os.open(temporary, flags, 0o600 if status else 0o666, dir_fd=dir_fd)
@@ -189,7 +238,7 @@ def _swap(at: Place, dir_fd: int, temporary: str, name: str, expect: Seen) -> bo
     try:
         if not exchange(dir_fd, temporary, name):
             return False
-        if Seen.of(os.stat(temporary, dir_fd=dir_fd, follow_symlinks=False)) == expect:
+        if expect.holds(dir_fd, temporary):
             return True
         exchange(dir_fd, temporary, name)
     except FileNotFoundError:
@@ -217,7 +266,8 @@ def check(at: Place, dir_fd: int, name: str, expect: Seen | None, overwrite: boo
         raise ToolError(Code.NOT_A_FILE, f"{at.shown} is not a regular file")
     if not overwrite:
         raise ToolError(Code.EXISTS, f"{at.shown} exists", "overwrite=true replaces it")
-    if expect and Seen.of(status) != expect:
+    # A mode or an owner that somebody has just set would be lost, and a time that was set back hides a write.
+    if expect and (Seen.of(status) != expect or expect.changed_ns not in (None, status.st_ctime_ns)):
         raise ToolError(Code.FILE_CHANGED, f"{at.shown} has changed since it was read", "read it again")
     return status
 
@@ -234,6 +284,14 @@ def _content(dir_fd: int, name: str, status: os.stat_result | None, keep: int) -
     return data if len(data) <= keep else None
 
 
+def _digest(dir_fd: int, name: str, size: int) -> str | None:
+    """Return the etag of a file if it has at most so many bytes."""
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+    with open(fd, "rb") as file:
+        data = file.read(size + 1)
+    return etag(data) if len(data) == size else None
+
+
 def fill(fd: int, data: bytes, status: os.stat_result | None, mode: int | None, dir_fd: int, name: str) -> None:
     """Write a file that takes the place of name: its content, owner, attributes and mode. Syncs nothing.
 
@@ -243,27 +301,9 @@ def fill(fd: int, data: bytes, status: os.stat_result | None, mode: int | None, 
     while rest:
         rest = rest[os.write(fd, rest[:_CHUNK]) :]
     if status:
-        if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
-            with suppress(OSError):
-                os.fchown(fd, status.st_uid, status.st_gid)
-        _keep_attributes(fd, dir_fd, name)
+        group_kept = keep_owner(fd, owner_of(status))
+        keep_attributes(fd, dir_fd, name)
         if mode is None:
-            # As the kernel does on a write: who changes a program does not get its set-id bits.
-            mode = stat.S_IMODE(status.st_mode) & 0o1777
+            mode = permitted(status.st_mode, group_kept=group_kept)
     if mode is not None:
         os.fchmod(fd, mode)
-
-
-def _keep_attributes(fd: int, dir_fd: int, name: str) -> None:
-    """Copy extended attributes as far as the system allows."""
-    if not hasattr(os, "listxattr"):
-        return
-    with suppress(OSError):
-        old = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
-        try:
-            for attribute in os.listxattr(old):
-                if attribute.startswith(_KEPT_ATTRIBUTES):
-                    with suppress(OSError):
-                        os.setxattr(fd, attribute, os.getxattr(old, attribute))
-        finally:
-            os.close(old)

@@ -3,6 +3,7 @@
 import os
 import secrets
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from itertools import groupby
 from toolbox_mcp.safety.atomic import Seen, check, fill
 from toolbox_mcp.safety.entries import exchange, make_parents, remove_folders, rename_no_replace
 from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.metadata import Owner, keep_owner, permitted
 from toolbox_mcp.safety.roots import Place, Writable, refusal
 from toolbox_mcp.safety.trees import copy
 
@@ -30,7 +32,8 @@ class Change:
 
     place: with its links followed. data: the content of a file; None removes what is there. expect: the state of
     the file that is there; None where nothing may be there. mode: permission bits; None keeps those of the file.
-    link: data is the target of a symbolic link instead.
+    owner: to whom a file belongs that is created, as far as the system allows. link: data is the target of a symbolic link
+    instead.
     """
 
     place: Place
@@ -38,6 +41,7 @@ class Change:
     expect: Seen | None
     mode: int | None = None
     link: bool = False
+    owner: Owner | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ class _Item:
 class _Batch:
     def __init__(self, changes: Sequence[Change], go_on: Callable[[], object]) -> None:
         self._go_on = go_on
-        self._items = [_Item(change, f".toolbox-{secrets.token_hex(8)}.tmp") for change in changes]
+        self._items = [_Item(change, f".toolbox-{secrets.token_hex(8)}.tmp") for change in _told_apart(changes)]
 
     def run(self) -> tuple[Changed, ...]:
         with ThreadPoolExecutor(min(_THREADS, len(self._items))) as pool:
@@ -147,6 +151,18 @@ class _Batch:
                 yield dir_fd, items
 
 
+def _told_apart(changes: Sequence[Change]) -> list[Change]:
+    """Return the changes; of names for one file none is judged by a status that changes with the first of them."""
+    names = Counter((change.expect.dev, change.expect.ino) for change in changes if change.expect)
+    out = []
+    for change in changes:
+        expect = change.expect
+        if expect and names[expect.dev, expect.ino] > 1:
+            change = replace(change, expect=replace(expect, changed_ns=None))
+        out.append(change)
+    return out
+
+
 @contextmanager
 def _refusing(item: _Item) -> Iterator[None]:
     """Say of a system's refusal which file it was about."""
@@ -195,7 +211,10 @@ def _stage(dir_fd: int, item: _Item) -> None:
         fd = os.open(item.spare, flags, 0o600 if status else 0o666, dir_fd=dir_fd)
         item.staged = True
         try:
-            fill(fd, change.data, status, change.mode, dir_fd, change.place.name)
+            mode = change.mode
+            if status is None and change.owner and not keep_owner(fd, change.owner) and mode is not None:
+                mode = permitted(mode, group_kept=False)
+            fill(fd, change.data, status, mode, dir_fd, change.place.name)
             os.fsync(fd)
             filled = os.fstat(fd)
         finally:
@@ -222,10 +241,11 @@ def _swap(item: _Item, dir_fd: int) -> None:
         raise _gone(item) from None
     item.swapped = True
     # What was written into the old file in the instant before it left its place would be lost.
-    kept = Seen.of(os.stat(item.spare, dir_fd=dir_fd, follow_symlinks=False))
+    expect = change.expect
     if copied:
-        kept = replace(kept, dev=change.expect.dev, ino=change.expect.ino)
-    if kept != change.expect:
+        kept = os.stat(item.spare, dir_fd=dir_fd, follow_symlinks=False)
+        expect = replace(expect, dev=kept.st_dev, ino=kept.st_ino)
+    if not expect.holds(dir_fd, item.spare):
         raise ToolError(Code.FILE_CHANGED, f"{change.place.shown} has changed since it was read", "read it again")
 
 

@@ -15,7 +15,7 @@ from functools import cache
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.opening import Links
 from toolbox_mcp.safety.roots import FIND, Place, refusal
-from toolbox_mcp.safety.trees import Cursor, Move, copy, remove_tree, traverse
+from toolbox_mcp.safety.trees import Cursor, Move, copy, remove_tree, signature, traverse
 
 MAX_NEW_FOLDERS = 8
 """Parent folders that one call may make (TOOLS.md); more is a mistake in the path."""
@@ -276,10 +276,18 @@ def _rename(old: Place, new: Place, *, replacing: bool, linked: bool) -> None:
                 os.fsync(fd)
 
 
+def _state(status: os.stat_result) -> tuple[int, int]:
+    return status.st_size, status.st_mtime_ns
+
+
 def _copy_over(old_fd: int, old_name: str, new_fd: int, new_name: str, replacing: bool) -> None:
     temporary = f".toolbox-{secrets.token_hex(8)}.tmp"
     try:
+        before = signature(old_fd, old_name, _state)
         copy(old_fd, old_name, new_fd, temporary)
+        if signature(old_fd, old_name, _state) != before:
+            # What somebody wrote behind the copy's back would go away with the old files.
+            raise ToolError(Code.FILE_CHANGED, "what was to move changed while it was copied", "try again")
         if replacing:
             os.rename(temporary, new_name, src_dir_fd=new_fd, dst_dir_fd=new_fd)
         else:

@@ -11,6 +11,7 @@ from enum import Enum
 from itertools import islice
 
 from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, owner_of, permitted
 
 _CHUNK = 1 << 20
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -96,7 +97,10 @@ def _identity(fd: int) -> tuple[int, int]:
 
 
 def copy(old_fd: int, old_name: str, new_fd: int, new_name: str) -> None:
-    """Copy a file, link or folder to a name that is free, with modes and times. OSError, ToolError refused."""
+    """Copy a file, link or folder to a name that is free, with owners, modes and times as far as the system allows.
+
+    OSError, ToolError refused.
+    """
     status = os.stat(old_name, dir_fd=old_fd, follow_symlinks=False)
     if not stat.S_ISDIR(status.st_mode):
         _copy_one(old_fd, old_name, new_fd, new_name, status)
@@ -122,7 +126,8 @@ def copy(old_fd: int, old_name: str, new_fd: int, new_name: str) -> None:
 def _set_times(dir_fd: int, name: str, status: os.stat_result) -> None:
     fd = os.open(name, _FOLDER, dir_fd=dir_fd)
     try:
-        os.fchmod(fd, stat.S_IMODE(status.st_mode))
+        mode = stat.S_IMODE(status.st_mode)
+        os.fchmod(fd, mode if keep_owner(fd, owner_of(status)) else permitted(mode, group_kept=False))
         os.utime(fd, ns=(status.st_atime_ns, status.st_mtime_ns))
         os.fsync(fd)
     finally:
@@ -139,13 +144,32 @@ def _copy_one(old_fd: int, old_name: str, new_fd: int, new_name: str, status: os
     with open(os.open(old_name, flags, dir_fd=old_fd), "rb", buffering=0) as old:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(os.open(new_name, flags, 0o600, dir_fd=new_fd), "wb", buffering=0) as new:
-            while data := old.read(_CHUNK):
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[os.write(new.fileno(), rest) :]
-            os.fchmod(new.fileno(), stat.S_IMODE(status.st_mode) & 0o1777)
+            _copy_content(old.fileno(), new.fileno(), status.st_size)
+            group_kept = keep_owner(new.fileno(), owner_of(status))
+            keep_attributes(new.fileno(), old_fd, old_name)
+            os.fchmod(new.fileno(), permitted(status.st_mode, group_kept=group_kept))
             os.utime(new.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
             os.fsync(new.fileno())
+
+
+def _copy_content(old: int, new: int, size: int) -> None:
+    """Copy so many bytes, holes as holes: a disk need not have room for what was never written."""
+    at = 0
+    while at < size:
+        end = size
+        if hasattr(os, "SEEK_DATA"):
+            try:
+                at = os.lseek(old, at, os.SEEK_DATA)
+                end = min(size, os.lseek(old, at, os.SEEK_HOLE))
+            except OSError as e:
+                if e.errno != errno.ENXIO:  # which says that only a hole is left
+                    raise
+                break
+        while at < end and (data := os.pread(old, min(_CHUNK, end - at), at)):
+            at += os.pwrite(new, data, at)
+        if at < end:
+            break
+    os.ftruncate(new, size)
 
 
 def remove_tree(dir_fd: int, name: str) -> None:

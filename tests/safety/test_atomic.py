@@ -384,3 +384,103 @@ def test_files_are_renamed_where_the_system_cannot_exchange_them(project, roots,
     replace(place, b"new", expect=seen)
     assert (project / "a").read_text() == "new"
     assert os.listdir(project) == ["a"]
+
+
+@pytest.mark.parametrize("change", ["mode", "hidden"])
+def test_what_leaves_the_time_as_it_was_is_seen_too(project, roots, monkeypatch, outcome, change):
+    file = project / "a"
+    file.write_text("old")
+    os.utime(file, ns=(10**18, 10**18))
+    _, seen = read_whole(roots.place("a"), 100)
+    sync = os.fsync
+
+    def meanwhile(fd):
+        if change == "mode":
+            file.chmod(0o600)
+        else:
+            file.write_text("sly")
+            os.utime(file, ns=(10**18, 10**18))
+        sync(fd)
+
+    monkeypatch.setattr(atomic.os, "fsync", meanwhile)
+    assert outcome(lambda: replace(roots.place("a"), b"new", expect=seen)) == "file_changed"
+    assert file.read_text() == ("old" if change == "mode" else "sly")
+    assert os.listdir(project) == ["a"]
+
+
+def test_a_write_within_the_same_tick_of_the_clock_is_not_lost(project, roots, monkeypatch, outcome):
+    file = project / "a"
+    file.write_text("old")
+    _, seen = read_whole(roots.place("a"), 100)
+    assert seen.digest == etag(b"old")
+    real = atomic.exchange
+    tick = file.stat()
+
+    def exchange(dir_fd, one, other):
+        # As a clock that counts ticks leaves it.
+        if file.read_text() == "old":
+            file.write_text("sly")
+            os.utime(file, ns=(tick.st_atime_ns, tick.st_mtime_ns))
+        return real(dir_fd, one, other)
+
+    monkeypatch.setattr(atomic, "exchange", exchange)
+    assert outcome(lambda: replace(roots.place("a"), b"new", expect=seen)) == "file_changed"
+    assert file.read_text() == "sly"
+    assert os.listdir(project) == ["a"]
+
+
+def test_what_undo_would_bring_back_is_what_goes_away(project, roots, monkeypatch, outcome):
+    file = project / "a"
+    file.write_text("old")
+    real = atomic._content
+
+    def meanwhile(*arguments):
+        old = real(*arguments)
+        file.write_text("theirs")
+        return old
+
+    monkeypatch.setattr(atomic, "_content", meanwhile)
+    assert outcome(lambda: replace(roots.place("a"), b"new", keep=100)) == "file_changed"
+    assert file.read_text() == "theirs"
+
+
+SHARED = """
+import os, sys
+from toolbox_mcp.safety.atomic import replace
+from toolbox_mcp.safety.roots import Roots
+os.setgroups([int(group) for group in sys.argv[2:]])
+os.setgid(65534)
+os.setuid(65534)
+replace(Roots([sys.argv[1]]).place("a"), b"new")
+status = os.stat(sys.argv[1] + "/a")
+print(status.st_uid, status.st_gid, oct(status.st_mode & 0o7777))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of others")
+@pytest.mark.parametrize(
+    ("groups", "mode", "kept"),
+    [(["1235"], 0o664, "65534 1235 0o664"), (["1235"], 0o6675, "65534 1235 0o675"), ([], 0o674, "65534 65534 0o644")],
+)
+def test_who_may_not_give_a_file_away_leaves_it_to_its_group_and_no_other(project, groups, mode, kept):
+    for folder in project.parents:
+        if folder.stat().st_uid == os.geteuid():
+            folder.chmod(folder.stat().st_mode | 0o055)
+    project.chmod(0o777)
+    (project / "a").write_text("old")
+    os.chown(project / "a", 1234, 1235)
+    (project / "a").chmod(mode)
+    command = [sys.executable, "-c", SHARED, str(project), *groups]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told.strip() == kept
+    assert (project / "a").read_text() == "new"
+
+
+def test_the_etag_of_a_large_file_is_that_of_its_bytes(project, roots, outcome):
+    data = bytes(range(256)) * 2**14
+    (project / "a").write_bytes(data)
+    assert atomic.digested(roots.place("a"))[0] == etag(data)
+    (project / "a").write_bytes(b"")
+    assert atomic.digested(roots.place("a"))[0] == etag(b"")
+    os.mkfifo(project / "pipe")
+    assert outcome(atomic.digested, roots.place("pipe")) == "not_a_file"

@@ -6,6 +6,7 @@ import pytest
 
 from toolbox_mcp.safety import entries
 from toolbox_mcp.safety.entries import make_folders, move, remove
+from toolbox_mcp.safety.trees import copy
 
 
 @pytest.fixture
@@ -296,3 +297,68 @@ def test_takes_back_folders_when_one_cannot_be_made(project, roots, monkeypatch,
     monkeypatch.setattr(entries.os, "mkdir", failing)
     assert outcome(lambda: make_folders(roots.place("a/b/c"))) == "refused"
     assert os.listdir(project) == []
+
+
+KEPT = """
+import os, sys
+from toolbox_mcp.safety import entries
+from toolbox_mcp.safety.errors import ToolError
+from toolbox_mcp.safety.roots import Roots
+os.chdir(sys.argv[1])
+roots = Roots(["."])
+os.mkdir("d")
+os.chmod("d", 0o2750)
+open("d/f", "w").write("f")
+os.chmod("d/f", 0o6754)
+for path in ("d", "d/f"):
+    os.setxattr(path, "user.note", b"kept")
+with open("d/hole", "wb") as file:
+    file.write(b"begin")
+    file.seek(2**30)
+    file.write(b"end")
+    file.truncate(2**40)
+entries.move(roots.place("d"), roots.place("mounted/d"))
+for path in ("mounted/d", "mounted/d/f"):
+    status = os.stat(path)
+    print(status.st_uid, status.st_gid, oct(status.st_mode & 0o7777))
+print(os.getxattr("mounted/d/f", "user.note").decode())
+with open("mounted/d/hole", "rb") as file:
+    print(file.read(6), os.fstat(file.fileno()).st_size == 2**40, os.fstat(file.fileno()).st_blocks < 1000)
+    file.seek(2**30)
+    print(file.read(3), os.path.exists("d"))
+real = entries.copy
+def copy(*arguments):
+    real(*arguments)
+    with open("g/f", "w") as file:
+        file.write("someone else's")
+entries.copy = copy
+os.mkdir("g")
+open("g/f", "w").write("mine")
+try:
+    entries.move(roots.place("g"), roots.place("mounted/g"))
+except ToolError as e:
+    print(e.code, open("g/f").read(), os.listdir("mounted"))
+"""
+
+
+def test_a_move_to_another_file_system_keeps_what_a_file_has_and_loses_nothing(project, with_mounts):
+    (project / "mounted").mkdir()
+    told = with_mounts(f"mount -t tmpfs -o size=1m tmpfs {project}/mounted", KEPT, project).splitlines()
+    assert told == [
+        "0 0 0o2750", "0 0 0o754", "kept", "b'begin\\x00' True True", "b'end' False", "file_changed someone else's ['d']",
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of others")
+def test_a_copy_has_the_owners_of_what_was_copied(project):
+    (project / "d").mkdir()
+    (project / "d/f").touch()
+    os.chown(project / "d", 1234, 1235)
+    os.chown(project / "d/f", 1236, 1237)
+    (project / "d").chmod(0o2751)
+    fd = os.open(project, os.O_RDONLY)
+    copy(fd, "d", fd, "copied")
+    os.close(fd)
+    kept = [(path.stat().st_uid, path.stat().st_gid, path.stat().st_mode) for path in (project / "d", project / "d/f")]
+    for path in (project / "copied", project / "copied/f"):
+        assert (path.stat().st_uid, path.stat().st_gid, path.stat().st_mode) == kept.pop(0)

@@ -221,6 +221,7 @@ def _read(place: Place) -> File | None:
     """Read a file; None where it is larger than what is searched."""
     fd = place.open_file()
     try:
+        now = time.time_ns()
         status = os.fstat(fd)
         data = bytearray()
         while len(data) <= scope.MAX_BYTES and (piece := os.read(fd, scope.MAX_BYTES + 1 - len(data))):
@@ -229,4 +230,7 @@ def _read(place: Place) -> File | None:
         raise refusal(e, place.shown) from None
     finally:
         os.close(fd)
-    return File(place, bytes(data), Seen.of(status), permissions(status)) if len(data) <= scope.MAX_BYTES else None
+    if len(data) > scope.MAX_BYTES:
+        return None
+    whole = bytes(data)
+    return File(place, whole, Seen.of(status).read(whole, now), permissions(status))

@@ -9,7 +9,7 @@ from toolbox_mcp.safety.paths import WritePath
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.edit.loading import Editable, edit
 from toolbox_mcp.tools.edit.missing import no_match
-from toolbox_mcp.tools.edit.replacing import Matching, NoMatch, named
+from toolbox_mcp.tools.edit.replacing import Matching, NoMatch, Replaced, named
 from toolbox_mcp.tools.results import Text
 from toolbox_mcp.tools.services import Journal, Parser, Seen
 from toolbox_mcp.tools.threads import writing
@@ -33,12 +33,12 @@ async def edit_file(
 
     White space must match; line ends are matched for you.
     """
-    lines: list[int] = []
+    done: list[Replaced] = []
 
     def change(file: Editable) -> tuple[str, str]:
-        replaced = Matching(file.text.text).replace(old_string, new_string, file.text.line_end, every=replace_all)
-        lines[:] = replaced.lines
-        return replaced.text, new_string
+        matching = Matching(file.text.text)
+        done.append(matching.replace(old_string, new_string, file.text.line_end, every=replace_all))
+        return done[0].text, new_string
 
     try:
         edited = await writing(partial(edit, path, expected_etag, journal, change))
@@ -46,6 +46,6 @@ async def edit_file(
         raise await no_match(path, missed, parser) from None
     seen.changed(edited.key, edited.before, edited.written.etag)
     return Text(
-        f"Edited {path.shown}: {len(lines)} replacement(s) at line(s) {named(lines, LINES_NAMED)}",
+        f"Edited {path.shown}: {done[0].count} replacement(s) at line(s) {named(done[0].lines, LINES_NAMED)}",
         meta={"etag": edited.written.etag},
     )

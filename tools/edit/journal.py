@@ -10,6 +10,7 @@ from threading import RLock
 from toolbox_mcp.safety import atomic
 from toolbox_mcp.safety.atomic import Seen, Written
 from toolbox_mcp.safety.batch import Change, Changed, change_all
+from toolbox_mcp.safety.metadata import owner_of
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.safety.trees import signature
 from toolbox_mcp.tools.edit.steps import Content, Made, Moved, Put, Renewed, Step, permissions
@@ -227,4 +228,4 @@ def current(place: Place, limit: int) -> Content | None:
     if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
         return Content("", permissions(status), status.st_size, seen=Seen.of(status))
     data, seen = atomic.read_whole(place, limit)
-    return Content(atomic.etag(data), permissions(status), len(data), data, seen=seen)
+    return Content(atomic.etag(data), permissions(status), len(data), data, seen=seen, owner=owner_of(status))

@@ -1,16 +1,14 @@
 """Inserting, replacing and deleting whole lines, found by blocks of lines that are compared trimmed."""
 
 import re
-import sys
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.tools.edit.replacing import LINES_NAMED, NoMatch, named
-
-MOST = 100_000
-"""Occurrences that are counted; above that the exact number says no more."""
+from toolbox_mcp.tools.edit.replacing import LINES_NAMED, MAX_BYTES, NoMatch, named, too_large
+from toolbox_mcp.tools.read import blocks
 
 _LINE = re.compile(r"\r?\n")
 
@@ -44,14 +42,17 @@ class Document:
     """The lines of a text, each with the line end it has; the last one may have none."""
 
     def __init__(self, text: str, line_end: str) -> None:
-        ends = [found.group() for found in _LINE.finditer(text)]
+        self._text = text
+        self._line_end = line_end
         self._lines = _LINE.split(text)
+        # Where each line begins, and where the text ends. Not a list: a file of line ends alone has ten million.
+        self._starts = array("q", [0])
+        self._starts.extend(found.end() for found in _LINE.finditer(text))
         # What follows the final line end is no line.
         if not self._lines[-1]:
             self._lines.pop()
-        self._ends = ends
-        self._line_end = line_end
-        self._trimmed = [line.strip() for line in self._lines]
+        else:
+            self._starts.append(len(text))
 
     @property
     def count(self) -> int:
@@ -101,43 +102,42 @@ class Document:
         return starts
 
     def _occurrences(self, block: Block) -> list[int]:
-        """Return where a block stands in its surroundings, overlapping ones too; at most MOST."""
-        before, lines, after = ([line.strip() for line in part] for part in (block.before, block.lines, block.after))
-        # A character for each line that is sought and one for all others: then finding lines is finding text, which
-        # the system does in linear time.
-        codes: dict[str, str] = {}
-        for line in (*before, *lines, *after):
-            codes.setdefault(line, chr(min(len(codes) + 1, sys.maxunicode)))
-        if len(codes) >= sys.maxunicode:
-            raise ToolError(Code.TOO_LARGE, f"more than {sys.maxunicode} different lines are sought")
-        have = "".join([codes.get(line, "\0") for line in self._trimmed])
-        sought = "".join([codes[line] for line in (*before, *lines, *after)])
-        starts: list[int] = []
-        at = have.find(sought)
-        while at >= 0 and len(starts) < MOST:
-            starts.append(at + len(before))
-            at = have.find(sought, at + 1)
-        return starts
+        """Return where a block stands in its surroundings, overlapping ones too."""
+        sought = (*block.before, *block.lines, *block.after)
+        return [start + len(block.before) for start in blocks.find(sought, self._lines)]
 
     def _with(self, spans: Sequence[tuple[int, int]], lines: Lines) -> str:
-        """Return the text with the same lines in the place of each span of lines."""
-        rows: list[tuple[str, str | None]] = []
+        """Return the text with the same lines in the place of each span of lines. ToolError too_large."""
+        size = sum(map(len, lines)) + len(lines) * len(self._line_end)
+        # Told before the text is put together, as a small request can ask for terabytes.
+        if len(self._text) - sum(self._length(*span) for span in spans) + len(spans) * size > MAX_BYTES:
+            raise too_large()
+        inserted = "".join(line + self._line_end for line in lines)
+        # Pieces of text, each with the length of the line end that it closes with.
+        parts: list[tuple[str, int]] = []
         done = 0
         for start, end in spans:
-            rows += self._rows(done, start)
-            rows += [(line, self._line_end) for line in lines]
+            parts += [self._stretch(done, start), (inserted, len(self._line_end))]
             done = end
-        rows += self._rows(done, len(self._lines))
-        parts: list[str] = []
-        for line, line_end in rows:
-            parts += (line, line_end or self._line_end)
+        parts = [part for part in (*parts, self._stretch(done, self.count)) if part[0]]
+        if not self._text or self._text.endswith("\n"):
+            return "".join(text for text, _ in parts)
         # A text without a final line end stays one, whichever line is its last.
-        if parts and len(self._ends) < len(self._lines):
-            parts.pop()
-        return "".join(parts)
+        out = [text if closed else text + self._line_end for text, closed in parts[:-1]]
+        out += [text[: len(text) - closed] for text, closed in parts[-1:]]
+        return "".join(out)
 
-    def _rows(self, start: int, end: int) -> list[tuple[str, str | None]]:
-        return [(self._lines[i], self._ends[i] if i < len(self._ends) else None) for i in range(start, end)]
+    def _stretch(self, start: int, end: int) -> tuple[str, int]:
+        """Return some lines as the text has them, and the length of the last one's line end."""
+        if start == end:
+            return "", 0
+        return self._text[self._starts[start] : self._starts[end]], self._length(end - 1, end) - len(
+            self._lines[end - 1]
+        )
+
+    def _length(self, start: int, end: int) -> int:
+        """Return how many characters some lines have, with their ends."""
+        return self._starts[end] - self._starts[start]
 
 
 def split(items: Lines) -> list[str]:

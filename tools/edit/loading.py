@@ -53,7 +53,7 @@ def edit(
 def load(place: Place, expected_etag: str | None = None) -> Editable:
     """Read a file to edit. ToolError not_a_file, too_large, binary_file, file_changed."""
     data, state = read_whole(place, MAX_BYTES)
-    check_etag(place, data, expected_etag)
+    check_etag(place, etag(data), expected_etag)
     if is_binary(data[:HEAD]):
         raise ToolError(Code.BINARY_FILE, f"{place.shown} is not a text file")
     return Editable(place, data, decode(data, exact=True), state)
@@ -71,9 +71,14 @@ def encoded(file: Editable, text: str, inserted: str) -> bytes:
     return data
 
 
-def check_etag(place: Place, data: bytes, expected: str | None) -> None:
+def check_etag(place: Place, found: str, expected: str | None) -> None:
     """Refuse a file that is not in the state the caller expects."""
-    if expected is not None and etag(data) != expected:
-        raise ToolError(
-            Code.FILE_CHANGED, f"{place.shown} has changed since it was read", "read it again before changing it"
-        )
+    if expected is not None and found != expected:
+        raise changed(place)
+
+
+def changed(place: Place) -> ToolError:
+    """Return the refusal of a file that is not what the caller read."""
+    return ToolError(
+        Code.FILE_CHANGED, f"{place.shown} has changed since it was read", "read it again before changing it"
+    )

@@ -1,5 +1,7 @@
 """The answer to an edit whose text is nowhere."""
 
+from contextlib import suppress
+
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.safety.text import visible
@@ -10,11 +12,11 @@ from toolbox_mcp.tools.edit.replacing import NoMatch
 
 async def no_match(place: Place, missed: NoMatch, parser: Worker, what: str = "old_string") -> ToolError:
     """Return the refusal that shows the nearest text, and names the cause where it is one thing."""
-    try:
-        near = await parser.call(nearest, missed.lf, missed.wanted, SEARCH_TIME, deadline=SEARCH_TIME + 1)
+    near, why = None, None
+    with suppress(WorkerFailure):
         why = await parser.call(cause, missed.lf, missed.wanted, what, deadline=SEARCH_TIME)
-    except WorkerFailure:
-        near, why = None, None
+    with suppress(WorkerFailure):
+        near = await parser.call(nearest, missed.lf, missed.wanted, SEARCH_TIME, deadline=SEARCH_TIME + 1)
     error = f"{what} is nowhere in {place.shown}"
     if near:
         first, last, similarity, diff = near

@@ -103,7 +103,7 @@ def _change(edits: Edits, at: _Progress, file: Editable) -> tuple[str, str]:
         except ToolError as refusal:
             raise _numbered(refusal, number, len(edits)) from None
         text = replaced.text
-        at.replacements += len(replaced.lines)
+        at.replacements += replaced.count
     return text, "".join(one.new_string for one in edits)
 
 

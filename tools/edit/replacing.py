@@ -1,8 +1,10 @@
 """Replacing text exactly: every line end counts as LF when matching, and nothing outside a match changes."""
 
 import re
+import sys
+from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from toolbox_mcp.safety.errors import Code, ToolError
@@ -11,13 +13,16 @@ MAX_BYTES = 10 * 2**20
 """Size of a file that can be edited, before and after (TOOLS.md §1.6)."""
 LINES_NAMED = 10
 """Line numbers that an ambiguous match names at most."""
+LINES_KEPT = 100
+"""Line numbers of matches that are worked out, more than any answer names."""
 
 
 @dataclass(frozen=True)
 class Replaced:
-    """A text after a replacement, and the lines, 1-based, where the matches began before it."""
+    """A text after a replacement, how many matches there were, and the lines, 1-based, where the first of them began."""
 
     text: str
+    count: int
     lines: list[int]
 
 
@@ -39,9 +44,9 @@ class Matching:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        at = [found.start() for found in re.finditer("\r\n", text)]
-        self._folds = [start - index for index, start in enumerate(at)]
-        self.lf = text.replace("\r\n", "\n") if at else text
+        # Not lists: a file of nothing but line ends has five million of them.
+        self._folds = array("q", (found.start() - index for index, found in enumerate(re.finditer("\r\n", text))))
+        self.lf = text.replace("\r\n", "\n") if self._folds else text
 
     def original(self, offset: int) -> int:
         """Return where a character of lf begins in the text; a folded CRLF begins at its CR."""
@@ -76,20 +81,31 @@ class Matching:
             raise ToolError(
                 Code.EMPTY_MATCH, "old_string is empty", "write_file creates files; name the text to replace"
             )
-        starts = occurrences(self.lf, old)
-        if not starts:
+        count = self.lf.count(old)
+        if not count:
             raise NoMatch(self.lf, old)
-        lines = line_numbers(self.lf, starts)
-        if len(starts) > 1 and not every:
+        if count > 1 and not every:
             raise ToolError(
                 Code.AMBIGUOUS_MATCH,
-                f"old_string occurs {len(starts)} times, at lines {named(lines, LINES_NAMED)}",
+                f"old_string occurs {count} times, at lines {named(self._lines(old), LINES_NAMED)}",
                 "add surrounding lines until it is unique, or set replace_all",
             )
         if old == new:
             raise ToolError(Code.NO_CHANGE, "old_string and new_string are the same")
-        inserted = written(new, line_end)
-        return Replaced(self.spliced((start, start + len(old), inserted) for start in starts), lines)
+        return Replaced(self._replaced(old, written(new, line_end), count), count, self._lines(old))
+
+    def _lines(self, old: str) -> list[int]:
+        return line_numbers(self.lf, occurrences(self.lf, old, LINES_KEPT))
+
+    def _replaced(self, old: str, inserted: str, count: int) -> str:
+        if self._folds and set(old) & {"\r", "\n"}:
+            if "\r" in old or len(self._folds) < self.lf.count("\n"):
+                return self.spliced((start, start + len(old), inserted) for start in occurrences(self.lf, old))
+            old = old.replace("\n", "\r\n")
+        # Where all line ends are alike, what matches in lf matches the same in the text as it is.
+        if len(inserted) > len(old) and len(self._text) + count * (len(inserted) - len(old)) > MAX_BYTES:
+            raise too_large()
+        return self._text.replace(old, inserted)
 
 
 def too_large() -> ToolError:
@@ -107,7 +123,7 @@ def named(lines: list[int], most: int) -> str:
     return ", ".join(map(str, lines[:most])) + (", ..." if len(lines) > most else "")
 
 
-def line_numbers(text: str, offsets: list[int]) -> list[int]:
+def line_numbers(text: str, offsets: Sequence[int]) -> list[int]:
     """Return the 1-based line of each of some growing offsets."""
     lines, line, at = [], 1, 0
     for offset in offsets:
@@ -117,11 +133,11 @@ def line_numbers(text: str, offsets: list[int]) -> list[int]:
     return lines
 
 
-def occurrences(text: str, wanted: str) -> list[int]:
-    """Return where a text occurs, from left to right without overlap."""
-    starts = []
+def occurrences(text: str, wanted: str, most: int = sys.maxsize) -> Sequence[int]:
+    """Return where a text occurs, from left to right without overlap; at most so many places."""
+    starts = array("q")
     at = text.find(wanted)
-    while at >= 0:
+    while at >= 0 and len(starts) < most:
         starts.append(at)
         at = text.find(wanted, at + len(wanted))
     return starts

@@ -152,6 +152,7 @@ def _put_back(puts: Sequence[Put], there: Contents, history: History) -> list[St
                 expect=now.seen if now else None,
                 mode=wanted.mode if wanted and not wanted.link else None,
                 link=wanted is not None and wanted.link,
+                owner=wanted.owner if wanted else None,
             )
         )
     by_path = {put.place.path: put for put in puts}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from os import stat_result
 
 from toolbox_mcp.safety.atomic import Seen
+from toolbox_mcp.safety.metadata import Owner
 from toolbox_mcp.safety.roots import Place
 
 RENEWED = 10_000
@@ -17,7 +18,7 @@ class Content:
     """A file, or a symbolic link, at one moment.
 
     mode: permission bits. size: bytes. data: the bytes, of a link its target; None where only the rest is known. seen: the
-    state by which the system knew the file.
+    state by which the system knew the file. owner: to whom it belonged, where that was looked at.
     """
 
     etag: str
@@ -26,6 +27,7 @@ class Content:
     data: bytes | None = field(default=None, repr=False)
     link: bool = False
     seen: Seen | None = None
+    owner: Owner | None = None
 
     def same(self, other: "Content") -> bool:
         """Tell whether another one has the same bytes and mode."""

@@ -103,7 +103,10 @@ def _one(data: bytes, compiled: Any, template: Template, attempt: float, at_end:
                     matching.cut(*found.span(group)) if value is None else value
                     for value, group in zip(plain, groups, strict=True)
                 )
-                yield start, end, "".join(pieces)
+                inserted = "".join(pieces)
+                # What comes back the same keeps its line ends, also where those of the file are mixed.
+                same = inserted.replace("\r\n", "\n") == found[0]
+                yield start, end, matching.cut(start, end) if same else inserted
             at = end + 1 if end == start else end
 
     changed = matching.spliced(spans())

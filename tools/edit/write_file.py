@@ -7,18 +7,20 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from toolbox_mcp.safety.atomic import Written, locked, read_whole
+from toolbox_mcp.safety.atomic import Written, digested, locked
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.paths import UnsafeWritePath
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.edit.loading import check_etag
+from toolbox_mcp.tools.edit.loading import changed, check_etag
 from toolbox_mcp.tools.results import Text
 from toolbox_mcp.tools.services import Journal, Seen
 from toolbox_mcp.tools.threads import writing
 
 MAX_BYTES = 16 * 2**20
 """Size of a file that can be written (TOOLS.md §4.4)."""
+MAX_KNOWN = 2**30
+"""Size of a file that is compared with an etag, which takes seconds; no tool tells the etag of a larger one."""
 
 
 @tool(Access.WRITE, unsafe=True, idempotent_hint=True)
@@ -66,11 +68,13 @@ def _write(
     journal: Journal,
 ) -> Written:
     with locked(place):
-        state, old = None, None
+        state = None
         there = place.stat()
         if there is None and asked:
             raise ToolError(Code.FILE_CHANGED, f"{place.shown} is gone", "leave expected_etag out to create it")
         if known is not None and overwrite and there is not None:
-            old, state = read_whole(place, max(MAX_BYTES, there.st_size))
-            check_etag(place, old, known)
-        return journal.replace(place, data, expect=state, overwrite=overwrite, create_parents=create_parents, old=old)
+            if there.st_size > MAX_KNOWN:
+                raise changed(place)
+            tag, state = digested(place)
+            check_etag(place, tag, known)
+        return journal.replace(place, data, expect=state, overwrite=overwrite, create_parents=create_parents)

@@ -42,8 +42,7 @@ def _look(query: Query, block: list[str], scope: Scope, paths: list[str], found:
         if data is None or is_binary(data[:HEAD]):
             continue
         lines = decode(data).lf.split("\n")
-        trimmed = [line.strip().casefold() if query.ignore_case else line.strip() for line in lines]
-        starts = lines_of.find(wanted, trimmed)
+        starts = lines_of.find(wanted, (line.casefold() for line in lines) if query.ignore_case else lines)
         if not starts:
             continue
         if query.output != "lines":

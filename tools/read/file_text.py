@@ -73,7 +73,7 @@ def whole(place: Place, numbered: bool, stop: Stop) -> tuple[Text | bytes, str]:
 def shown(place: Place, data: bytes, numbered: bool) -> tuple[Text | bytes, str]:
     """Return the text of a file with these bytes, or the bytes if they are a PDF; and the etag."""
     tag = etag(data)
-    if is_pdf(data):
+    if is_pdf(data) or place.name.lower().endswith(".pdf"):
         return data, tag
     _refuse_binary(place, data)
     text = decode(data)
@@ -117,15 +117,14 @@ def marked(place: Place, start_match: Sequence[str] | None, end_match: Sequence[
     data = whole_bytes(place, stop)
     _refuse_binary(place, data)
     lines = decode(data).lf.removesuffix("\n").split("\n")
-    trimmed = [line.strip() for line in lines]
     first, end = 0, len(lines)
     opening: list[str] = []
     if start_match is not None:
         opening = _block(start_match, "start_match")
-        first = blocks.find_once(opening, trimmed, "start_match")
+        first = blocks.find_once(opening, lines, "start_match")
     if end_match is not None:
         closing = _block(end_match, "end_match")
-        at = blocks.find_once(closing, trimmed, "end_match")
+        at = blocks.find_once(closing, lines, "end_match")
         if start_match is not None and at < first + len(opening):
             raise ToolError(Code.NO_MATCH, f"end_match is at line {at + 1}, not after start_match at line {first + 1}")
         end = at + len(closing)
@@ -162,7 +161,9 @@ def _shown(
 ) -> Text:
     lines = [visible(line) for line in stretch.decoded(found.lines, encoding)]
     body = _numbered(lines, first) if numbered else "\n".join(lines)
-    if found.cut:
+    if found.part:
+        body += "\n... (the line is longer than 5 MiB, a part of it is shown)"
+    elif found.cut:
         body += f"\n... (stopped at 5 MiB; {more or f'start_line={first + len(lines)} gets the rest'})"
     return Text(body or "(empty line)", more or _from_line(first), meta)
 

@@ -7,9 +7,11 @@ from typing import Annotated, Literal
 from mcp_types import BlobResourceContents, EmbeddedResource, ImageContent
 from pydantic import Field
 
+from toolbox_mcp.safety.atomic import etag as etag_of
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.paths import UnsafePath
 from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.text import visible
 from toolbox_mcp.sandbox.worker import WorkerFailure
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.read import images, pdf
@@ -42,35 +44,43 @@ async def read_file(
     if markers and ranged:
         raise ToolError(Code.INVALID_ARGS, "start_match and end_match go with neither a range nor tail")
     if encoding == "binary":
-        return await _binary(path, parser)
+        blocks, etag = await _binary(path, parser)
+        seen.saw(str(path.target().path), etag)
+        return blocks
     if markers:
         return await reading(partial(marked, path, start_match, end_match))
     if tail is not None and tail > 0:
         return await reading(partial(last, path, tail, numbered))
     if ranged:
         return await reading(partial(between, path, start_line or 1, end_line, numbered))
-    data = cached_bytes(path)
-    text, etag = await reading(partial(whole, path, numbered)) if data is None else shown(path, data, numbered)
-    if isinstance(text, Text):
-        seen.saw(str(path.target().path), etag)
-        return text
+    cached = cached_bytes(path)
+    text, etag = await reading(partial(whole, path, numbered)) if cached is None else shown(path, cached, numbered)
+    if isinstance(text, bytes):
+        text = await _pdf(path, text, etag, parser)
+    seen.saw(str(path.target().path), etag)
+    return text
+
+
+async def _pdf(path: Place, data: bytes, etag: str, parser: Parser) -> Text:
     try:
-        pages = await parser.call(pdf.extract, text, pdf.MAX_CHARACTERS, deadline=PDF_TIME)
+        pages = await parser.call(pdf.extract, data, pdf.MAX_CHARACTERS, deadline=PDF_TIME)
     except WorkerFailure:
         raise ToolError(Code.BINARY_FILE, f"the text of {path.shown} takes too much to extract") from None
-    return Text("\n".join(f"--- page {number} ---\n{page.strip()}" for number, page in enumerate(pages, 1)))
+    text = "\n".join(f"--- page {number} ---\n{page.strip()}" for number, page in enumerate(pages, 1))
+    return Text(visible(text), meta={"etag": etag, "size": len(data)})
 
 
-async def _binary(path: Place, parser: Parser) -> Blocks:
+async def _binary(path: Place, parser: Parser) -> tuple[Blocks, str]:
     data = await reading(partial(whole_bytes, path))
-    meta = {"size": len(data)}
+    tag = etag_of(data)
+    meta = {"etag": tag, "size": len(data)}
     if images.kind(data):
         try:
             scaled, mime = await parser.call(images.scaled, data, deadline=IMAGE_TIME)
         except WorkerFailure:
             raise ToolError(Code.TOO_LARGE, f"{path.shown} takes too much to decode") from None
-        return Blocks([ImageContent(type="image", data=b64encode(scaled).decode(), mime_type=mime)], meta)
+        return Blocks([ImageContent(type="image", data=b64encode(scaled).decode(), mime_type=mime)], meta), tag
     resource = BlobResourceContents(
         uri=f"toolbox://files/{path.shown}", mime_type="application/octet-stream", blob=b64encode(data).decode()
     )
-    return Blocks([EmbeddedResource(type="resource", resource=resource)], meta)
+    return Blocks([EmbeddedResource(type="resource", resource=resource)], meta), tag

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.ignore import rules_above
 from toolbox_mcp.safety.roots import Place
-from toolbox_mcp.safety.text import visible_name
+from toolbox_mcp.safety.text import HEAD, is_binary, visible_name
 from toolbox_mcp.tools.read.globbing import Glob, compiled
 from toolbox_mcp.tools.settings import ToolSettings
+from toolbox_mcp.tools.threads import Stop
 
 MAX_BYTES = 5 * 2**20
 """Size of a file that is searched."""
@@ -69,6 +70,16 @@ class Scope:
         assert self.glob is not None
         wanted = self.matcher.match(relative if "/" in self.glob.strip("/") else relative.rpartition("/")[2])
         return (wanted is None) == self.glob.startswith("!")
+
+    def is_binary(self, stop: Stop) -> bool:
+        """Tell whether it is one file, and that one binary. ToolError not_a_file, path_denied."""
+        if self.file is None:
+            return False
+        fd = self.folder.child(self.file).open_file()
+        try:
+            return is_binary(os.pread(fd, HEAD, 0))
+        finally:
+            os.close(fd)
 
     def ripgrep(self) -> "RgScope":
         """Return how ripgrep is kept to this scope. Reads the .gitignore files above the folder."""

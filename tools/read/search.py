@@ -12,6 +12,7 @@ from toolbox_mcp.tools.read.matching import runaway
 from toolbox_mcp.tools.read.query import Query
 from toolbox_mcp.tools.read.rg_search import Cut, Rg
 from toolbox_mcp.tools.read.scope import Scope
+from toolbox_mcp.tools.threads import reading
 
 
 async def search(
@@ -60,6 +61,9 @@ async def _paths(query: Query, rg: Rg, worker: Worker) -> Found:
 
 
 async def _contents(query: Query, rg: Rg, worker: Worker, progress: Progress, left: int) -> Found:
+    # ripgrep looks for text behind the NUL of a file that it is given by name, up to the end of the largest.
+    if await reading(rg.scope.is_binary):
+        return Found([], 0, False)
     if query.block is not None:
         return await block_search.blocks(query, rg, progress, left)
     if query.backtracks:

@@ -14,13 +14,19 @@ COLLECTED = 5 * 2**20
 
 LF = b"\n"
 
+_INSIDE = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
+
 
 @dataclass(frozen=True)
 class Stretch:
-    """Lines as bytes without their line feeds; cut: the last one, or more, is missing for want of room."""
+    """Lines as bytes without their line feeds.
+
+    cut: more was asked for than there is room. part: the one line here is cut itself, being longer than there is room.
+    """
 
     lines: list[bytes]
     cut: bool
+    part: bool = False
 
 
 def unit(encoding: str) -> bytes:
@@ -46,7 +52,7 @@ def line_range(fd: int, skip: int, start: int, end: int | None, feed: bytes, sto
             if inside:
                 room -= len(stretch)
                 if room < 0:
-                    return Stretch(lines, True)
+                    return Stretch(lines, True) if lines else Stretch([bytes(piece + stretch[:room])], True, part=True)
                 piece += stretch
             if cut < 0:
                 break
@@ -72,37 +78,46 @@ def line_range(fd: int, skip: int, start: int, end: int | None, feed: bytes, sto
 
 def last_lines(fd: int, skip: int, count: int, feed: bytes, stop: Stop) -> Stretch:
     """Return the last lines of a file, reading it backwards."""
-    end = os.fstat(fd).st_size
-    at, found, held = end, 0, bytearray()
+    at = os.fstat(fd).st_size
+    found, held = 0, bytearray()
     while at > skip and found <= count and len(held) <= COLLECTED and not stop():
         size = min(CHUNK, at - skip)
         # Whole code units, so that a line feed of UTF-16 is never cut in two.
         size -= (at - skip - size) % len(feed) if at - size > skip else 0
         at -= size
         data = os.pread(fd, size, at)
+        # The line feed at the very end begins no line.
+        found += _count(data, feed) - (not held and data.endswith(feed))
         held[:0] = data
-        found = _count(bytes(held), feed) - (1 if bytes(held).endswith(feed) else 0)
     lines = _split(bytes(held), feed)
-    cut = len(held) > COLLECTED
-    if at > skip and found < count:
-        lines = lines[1:]  # the first one began before what was read
-    lines = lines[-count:]
-    while sum(map(len, lines)) > COLLECTED:
-        lines = lines[1:]
-    return Stretch(lines, cut and len(lines) < count)
+    whole = lines[1:] if at > skip and found < count else lines  # the first one began before what was read
+    if lines and (not whole or len(whole[-1]) > COLLECTED):
+        end = lines[-1][-(COLLECTED // len(feed) * len(feed)) :]
+        return Stretch([end.lstrip(_INSIDE) if len(feed) == 1 else end], True, part=True)
+    wanted = min(count, len(whole))
+    kept, room = 0, COLLECTED
+    for line in reversed(whole[len(whole) - wanted :]):
+        room -= len(line)
+        if room < 0:
+            break
+        kept += 1
+    return Stretch(whole[len(whole) - kept :], kept < (count if at > skip else wanted))
 
 
 def count_lines(fd: int, skip: int, feed: bytes, stop: Stop) -> int:
     """Return how many lines the file has; a last one without a line feed counts."""
-    feeds = sum(_count(data, feed) for data in _chunks(fd, skip, stop))
-    size = os.fstat(fd).st_size
-    ended = size <= skip or os.pread(fd, len(feed), max(skip, size - len(feed))) == feed
-    return feeds if ended else feeds + 1
+    feeds, end = 0, feed
+    for data in _chunks(fd, skip, stop):
+        feeds += _count(data, feed)
+        end = data[-len(feed) :]
+    return feeds if end == feed else feeds + 1
 
 
 def _chunks(fd: int, skip: int, stop: Stop) -> Iterator[bytes]:
+    # Not much further than the file was: else one that grows as fast as it is read would be read for ever.
+    end = os.fstat(fd).st_size + COLLECTED
     at = skip
-    while not stop():
+    while at < end and not stop():
         data = os.pread(fd, CHUNK, at)
         if not data:
             return

@@ -18,6 +18,7 @@ TOOLS = {
     "edit_lines": {"operation": "insert", "lines": ["x"]},
     "create_directory": {},
     "delete_file": {"mode": "permanent", "recursive": True},
+    "replace_in_files": {"pattern": "a", "replacement": "b"},
 }
 CONTENT = ("edit_file", "multi_edit", "edit_lines")
 
@@ -50,7 +51,7 @@ def folder(project):
 OUTSIDE = [
     "a\x00b", "\x00", "", "..", "../outside/f", "d/../../outside/f", "../project-sibling/f", "/etc/passwd", "//etc/passwd",
     "/proc/self/root/etc/passwd", "to-folder/f", "to-folder/new", "to-folder/../f2/../../outside/f", "dangling/x", "loop/x",
-    "loop1/x", "n" * 256, "d/" + "é" * 128, "x/" * 2100 + "f", "\ud800",
+    "loop1/x", "n" * 256, "n" * 300, "d/" + "é" * 128, "x/" * 2100 + "f", "\ud800",
 ]  # fmt: skip
 
 
@@ -61,6 +62,22 @@ async def test_what_is_outside_or_malformed_is_denied(call, folder, tool, path):
     code = await call.code(tool, path=path, **TOOLS[tool])
     # A path that cannot be is not inside, whichever of the words says so.
     assert code == "path_denied" or ((code, tool) == ("invalid_args", tool) and path == "\ud800")
+    assert state(folder.parent) == before
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: ascii(path)[:30])
+@pytest.mark.parametrize(
+    ("tool", "name", "more"),
+    [
+        ("move_file", "source", {"destination": "new"}),
+        ("move_file", "destination", {"source": "f", "overwrite": True}),
+        ("delete_file", "trash_dir", {"path": "f"}),
+    ],
+)
+async def test_nothing_is_moved_out_or_in(call, folder, tool, name, more, path):
+    before = state(folder.parent)
+    code = await call.code(tool, **{name: path}, **more)
+    assert code == "path_denied" or (code == "invalid_args" and path == "\ud800")
     assert state(folder.parent) == before
 
 

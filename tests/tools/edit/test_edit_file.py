@@ -1,8 +1,11 @@
 import hashlib
 import os
 import stat
+import tracemalloc
 
 import pytest
+
+from toolbox_mcp.tools.edit.replacing import Matching
 
 
 @pytest.mark.parametrize(
@@ -129,3 +132,52 @@ async def test_a_failed_edit_of_a_large_file_answers_in_its_time(call, project):
     (project / "f").write_text("".join(f"some line of text, number {n} of many\n" for n in range(200_000)))
     answer = await call("edit_file", path="f", old_string="some lime of test\nthat is nowhere " * 50, new_string="x")
     assert answer["code"] == "no_match"
+
+
+@pytest.mark.parametrize("old", ["a", "a\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_millions_of_matches_take_little_memory(old, end):
+    text = f"a{end}" * (2**21 // len(f"a{end}"))
+    tracemalloc.start()
+    try:
+        replaced = Matching(text).replace(old, "b", end, every=True)
+        assert tracemalloc.get_traced_memory()[1] < 32 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert replaced.count == text.count("a")
+    assert replaced.lines[:3] == [1, 2, 3]
+    assert replaced.text == text.replace(old.replace("\n", end), "b")
+
+
+LONG = [f"    line {n} of a long block that was read a while ago" for n in range(600)]
+
+
+@pytest.mark.parametrize("size", [80, 500])
+async def test_a_miss_of_a_long_block_shows_the_lines_that_differ(call, project, size):
+    call.tokens = 10_000
+    (project / "f").write_text("\n".join(["first"] * 50 + LONG + ["last"] * 50))
+    old = LONG[:size]
+    old[size // 2] = old[size // 2].replace("block", "blocks")
+    answer = await call("edit_file", path="f", old_string="\n".join(old), new_string="x")
+    error = answer["error"].split("\n")
+    assert error[0] == f"old_string is nowhere in f. Nearest: f lines 51-{50 + size} (similarity 0.99):"
+    assert error[1] == f"... ({size // 2 - 2} equal lines)"
+    assert error[4] == LONG[size // 2].replace("block", "block[-s-]")
+    assert error[-1] == f"... ({size - size // 2 - 3} equal lines)"
+    assert len(error) == 8
+
+
+async def test_a_miss_shows_lines_that_are_missing_and_lines_that_came_in(call, project):
+    (project / "f").write_text("one\ntwo\nthree and more\nfour\nfive\n")
+    answer = await call("edit_file", path="f", old_string="one\ntwo\nfour\nfive\nsix", new_string="x")
+    assert answer["error"].endswith("one\ntwo\n{+three and more+}\nfour\nfive\n[-six-]")
+
+
+async def test_no_more_than_forty_lines_of_a_difference_are_shown(call, project):
+    call.tokens = 10_000
+    (project / "f").write_text("\n".join(f"{n} is" for n in range(100)))
+    answer = await call("edit_file", path="f", old_string="\n".join(f"{n} as" for n in range(100)), new_string="x")
+    error = answer["error"].split("\n")
+    assert error[1] == "0 [-a-]{+i+}s"
+    assert error[-1] == "... (61 more lines)"
+    assert len(error) == 1 + 40

@@ -1,7 +1,10 @@
 import hashlib
 import os
+import tracemalloc
 
 import pytest
+
+from toolbox_mcp.tools.edit.line_edits import Document
 
 INSERT, REPLACE, DELETE = ({"operation": name} for name in ("insert", "replace", "delete"))
 
@@ -150,3 +153,25 @@ async def test_binary_and_missing_files_are_refused(call, project):
 async def test_a_block_that_repeats_a_million_times_answers(call, project):
     (project / "f").write_bytes(b"\n" * 10 * 2**20)
     assert await call.code("edit_lines", path="f", **DELETE, match_lines=[""] * 1000) == "ambiguous_match"
+
+
+async def test_many_blocks_times_long_lines_are_too_large_before_they_are_put_together(call, project):
+    data = b"a\n" * 50_000
+    (project / "f").write_bytes(data)
+    more = {"match_lines": ["a"], "expected_count": 50_000}
+    assert await call.code("edit_lines", path="f", **REPLACE, lines=["x" * 10**6], **more) == "too_large"
+    assert (project / "f").read_bytes() == data
+    answer = await call.result("edit_lines", {"path": "f", "lines": ["xy"], **REPLACE, **more})
+    assert answer.content[0].text.startswith("replace f: 50000 at line(s) 1, 2, 3,")
+    assert (project / "f").read_bytes() == b"xy\n" * 50_000
+
+
+def test_a_file_of_line_ends_alone_takes_little_memory():
+    tracemalloc.start()
+    try:
+        text = "\n" * 2**20
+        edited = Document(text, "\n").insert(5, ["x"])
+        assert tracemalloc.get_traced_memory()[1] < 40 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert edited.text == text[:5] + "x\n" + text[5:]

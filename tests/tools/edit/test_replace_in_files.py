@@ -252,3 +252,24 @@ async def test_progress_grows_with_the_files(call, project):
     client = await call.client()
     await client.call_tool("replace_in_files", {"pattern": "(x+)y", "regex": True}, progress_callback=report)
     assert [done for done, _ in told] == sorted({done for done, _ in told})
+
+
+async def test_names_of_one_file_are_all_changed_and_brought_back(call, project):
+    (project / "a").write_text("old")
+    os.link(project / "a", project / "b")
+    (project / "sub").mkdir()
+    os.link(project / "a", project / "sub/c")
+    done = await call("replace_in_files", pattern="old", replacement="new")
+    assert done == "Replaced 3 occurrence(s) in 3 file(s)\na: 1\nb: 1\nsub/c: 1"
+    assert [(project / name).read_text() for name in ("a", "b", "sub/c")] == ["new"] * 3
+    await call("undo")
+    assert [(project / name).read_text() for name in ("a", "b", "sub/c")] == ["old"] * 3
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+async def test_what_a_regex_leaves_the_same_keeps_its_line_ends(call, project, end):
+    data = f"a{end}b\na\r\nb{end}".encode()
+    (project / "f").write_bytes(data)
+    arguments = {"pattern": r"(a)\n|b\n", "replacement": r"\g<0>", "regex": True}
+    assert (await call("replace_in_files", **arguments)).startswith("Replaced 4 occurrence(s)")
+    assert (project / "f").read_bytes() == data

@@ -2,8 +2,36 @@ import base64
 import hashlib
 import os
 import stat
+import tracemalloc
+from io import BytesIO
 
 import pytest
+from PIL import Image
+from pypdf import PdfWriter
+
+
+def page(text):
+    from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+    writer = PdfWriter()
+    sheet = writer.add_blank_page(200, 200)
+    font = DictionaryObject(
+        {NameObject("/Type"): NameObject("/Font"), NameObject("/Subtype"): NameObject("/Type1"), NameObject("/BaseFont"): NameObject("/Helvetica")}
+    )  # fmt: skip
+    fonts = DictionaryObject({NameObject("/F1"): writer._add_object(font)})
+    sheet[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+    content = DecodedStreamObject()
+    content.set_data(b"BT /F1 12 Tf 20 100 Td (%s) Tj ET" % text.encode())
+    sheet[NameObject("/Contents")] = writer._add_object(content)
+    out = BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def png():
+    out = BytesIO()
+    Image.new("RGB", (2, 2)).save(out, "PNG")
+    return out.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -114,3 +142,48 @@ async def test_unsafe_writes_outside_only_where_granted_and_never_what_is_protec
     assert (
         await call.code("write_file", path=str(project.parent / ".git/x"), content="x", unsafe=True) == "protected_path"
     )
+
+
+@pytest.mark.parametrize("size", [2**29, 2**40])
+async def test_a_huge_file_is_compared_with_an_etag_in_little_memory(call, project, size):
+    (project / "f").write_bytes(b"one")
+    await call("read_file", path="f")
+    os.truncate(project / "f", size)
+    tracemalloc.start()
+    try:
+        assert await call.code("write_file", path="f", content="x", expected_etag="0" * 16) == "file_changed"
+        assert await call.code("write_file", path="f", content="x") == "file_changed"
+        assert tracemalloc.get_traced_memory()[1] < 16 * 2**20
+    finally:
+        tracemalloc.stop()
+    assert (project / "f").stat().st_size == size
+
+
+@pytest.mark.parametrize("name", ["f.pdf", "f.png", "f.bin"])
+async def test_what_was_read_as_bytes_or_pages_is_known_too(call, project, name):
+    data = {"f.pdf": page("one page"), "f.png": png(), "f.bin": b"\0\1"}[name]
+    (project / name).write_bytes(data)
+    arguments = {"path": name} | ({} if name == "f.pdf" else {"encoding": "binary"})
+    read = await call.result("read_file", arguments)
+    assert (read.meta["etag"], read.meta["size"]) == (hashlib.sha256(data).hexdigest()[:16], len(data))
+    (project / name).write_bytes(data + b"more")
+    assert await call.code("write_file", path=name, content="x") == "file_changed"
+    assert (project / name).read_bytes() == data + b"more"
+    (project / name).write_bytes(data)
+    assert await call("write_file", path=name, content="x") == f"Overwrote {name} (1 bytes)"
+
+
+async def test_what_changes_while_it_is_overwritten_is_not_lost_for_undo(call, project, monkeypatch):
+    from toolbox_mcp.safety import atomic
+
+    (project / "f").write_text("old")
+    sync = os.fsync
+
+    def meanwhile(fd):
+        (project / "f").write_text("theirs")
+        sync(fd)
+
+    monkeypatch.setattr(atomic.os, "fsync", meanwhile)
+    assert await call.code("write_file", path="f", content="new") == "file_changed"
+    assert (project / "f").read_text() == "theirs"
+    assert os.listdir(project) == ["f"]

@@ -155,3 +155,18 @@ async def test_a_page_that_never_ends_is_killed_at_the_deadline(worker):
     endless = stream(b"BT /F1 12 Tf " + b"(x) Tj " * 600_000 + b"ET")
     with pytest.raises((WorkerTimeout, WorkerMemory)):
         await worker.call(pdf.extract, document(*[endless] * 3), 1 << 30, deadline=0.5)
+
+
+async def test_the_pages_of_a_pdf_are_read_by_content_and_by_name(call, project):
+    (project / "by-content").write_bytes(written("one", "two"))
+    assert await call("read_file", path="by-content") == "--- page 1 ---\none\n--- page 2 ---\ntwo"
+    for name in ("plain.pdf", "PLAIN.PDF"):
+        (project / name).write_text("this is no PDF\n")
+        assert await call.code("read_file", path=name) == "binary_file"
+    (project / "text.txt").write_text("this is about %PDF-1.7\n" * 100)
+    assert await call.code("read_file", path="by-content", tail=1) == "binary_file"
+
+
+async def test_what_a_pdf_hides_in_its_text_is_shown(call, project):
+    (project / "f.pdf").write_bytes(written("a\x1b[31mb"))
+    assert await call("read_file", path="f.pdf") == "--- page 1 ---\na<U+001B>[31mb"

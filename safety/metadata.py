@@ -1,0 +1,54 @@
+"""What a file keeps besides its content when another file takes its place: owner, group, extended attributes."""
+
+import os
+from contextlib import suppress
+
+_KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")
+"""Extended attributes that follow to the new content. Capabilities do not: the kernel drops them on a write too."""
+
+
+Owner = tuple[int, int]
+"""Ids of the user and the group."""
+
+
+def keep_owner(fd: int, owner: Owner) -> bool:
+    """Give a file the owner and the group of another, or only the group, and tell whether it has the group."""
+    now = os.fstat(fd)
+    user, group = owner
+    if (now.st_uid, now.st_gid) == owner:
+        return True
+    # Who may not give a file away may still leave it to the group that shares it.
+    for given in (user, -1):
+        with suppress(OSError):
+            os.fchown(fd, given, group)
+            return True
+    return now.st_gid == group
+
+
+def owner_of(status: os.stat_result) -> Owner:
+    """Return to whom something belongs."""
+    return status.st_uid, status.st_gid
+
+
+def permitted(mode: int, *, group_kept: bool) -> int:
+    """Return the permission bits of what takes a file's place: no set-id bits, as the kernel does on a write.
+
+    Without its group, another group gets no more than everybody has.
+    """
+    mode &= 0o1777
+    return mode if group_kept else mode & (~0o070 | (mode & 0o007) << 3)
+
+
+def keep_attributes(fd: int, dir_fd: int, name: str) -> None:
+    """Copy the extended attributes of a file to an open one, as far as the system allows."""
+    if not hasattr(os, "listxattr"):
+        return
+    with suppress(OSError):
+        old = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+        try:
+            for attribute in os.listxattr(old):
+                if attribute.startswith(_KEPT_ATTRIBUTES):
+                    with suppress(OSError):
+                        os.setxattr(fd, attribute, os.getxattr(old, attribute))
+        finally:
+            os.close(old)

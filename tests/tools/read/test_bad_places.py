@@ -1,0 +1,341 @@
+"""Paths and files that an attacker, or bad luck, puts before the tools that read: a clear code, in time, in little memory."""
+
+import os
+import socket
+import stat
+import sys
+import threading
+import tracemalloc
+
+import pytest
+
+from toolbox_mcp.safety import ignore
+from toolbox_mcp.tools.read import file_text, stretch
+
+TOOLS = {
+    "read_file": {},
+    "list_directory": {},
+    "tree": {},
+    "glob": {"pattern": "**"},
+    "grep_files": {"pattern": "secret"},
+    "file_info": {},
+}
+READS = [
+    {},
+    {"tail": 1},
+    {"tail": 1, "numbered": True},
+    {"end_line": 1},
+    {"start_match": ["x"]},
+    {"encoding": "binary"},
+]
+
+
+async def answer(call, tool, path, **more):
+    name = "base" if tool == "glob" else "path"
+    return await call(tool, **{name: path}, **TOOLS[tool], **more)
+
+
+@pytest.fixture
+def folder(project):
+    outside = project.parent / "outside"
+    outside.mkdir()
+    (outside / "f").write_text("secret")
+    (project.parent / "project-sibling").mkdir()
+    (project.parent / "project-sibling" / "f").write_text("secret")
+    (project / "d").mkdir()
+    (project / "to-file").symlink_to(outside / "f")
+    (project / "to-folder").symlink_to(outside)
+    (project / "to-nothing").symlink_to("nothing")
+    (project / "dangling").symlink_to(outside / "none")
+    (project / "loop").symlink_to("loop")
+    (project / "loop1").symlink_to("loop2")
+    (project / "loop2").symlink_to("loop1")
+    os.mkfifo(project / "pipe")
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(os.path.relpath(project / "socket"))
+    return project
+
+
+OUTSIDE = [
+    "a\x00b", "\x00", "", "..", "../outside", "../outside/f", "d/../../outside/f", "../project-sibling", "/etc", "//etc/passwd",
+    "/proc/self/root/etc/passwd", "to-folder/f", "to-folder/new", "to-folder/../../outside/f", "dangling/x", "loop/x",
+    "n" * 256, "n" * 300, "d/" + "é" * 128, "x/" * 2100 + "f", "\ud800",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: ascii(path)[:30])
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_what_is_outside_or_malformed_is_denied(call, folder, tool, path):
+    refused = await answer(call, tool, path)
+    assert refused["code"] == "path_denied" or (path == "\ud800" and refused["code"] == "invalid_args")
+    assert "secret" not in str(refused)
+    assert str(folder.parent) not in refused["error"].replace(path or " ", "")
+
+
+@pytest.mark.parametrize("path", ["to-file", "to-folder", "dangling", "loop", "loop1"])
+@pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool != "file_info"])
+async def test_no_link_is_followed_outside_or_round_and_round(call, folder, tool, path):
+    assert (await answer(call, tool, path))["code"] == "path_denied"
+
+
+@pytest.mark.parametrize("path", ["to-file", "to-folder", "dangling", "loop", "to-nothing"])
+async def test_a_link_is_described_and_not_what_it_leads_to(call, folder, path):
+    info = (await call.result("file_info", {"path": path})).structured_content
+    assert (info["type"], info["is_symlink"], info["etag"]) == ("symlink", True, None)
+
+
+CODES = {"read_file": "not_a_file", "grep_files": "not_a_file"}
+MISSING = {"read_file": "not_a_file"}
+
+
+@pytest.mark.parametrize("path", ["pipe", "socket", "device"])
+@pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool != "file_info"])
+async def test_what_is_neither_file_nor_folder_is_refused_at_once(call, folder, tool, path):
+    if path == "device":
+        if os.geteuid() != 0:
+            pytest.skip("only root makes devices")
+        os.mknod(folder / "device", 0o600 | stat.S_IFCHR, os.makedev(1, 5))
+    assert (await answer(call, tool, path))["code"] == CODES.get(tool, "not_a_directory")
+
+
+@pytest.mark.parametrize("path", ["missing", "to-nothing", "d/missing/deep"])
+@pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool != "file_info"])
+async def test_what_is_missing_has_a_code(call, folder, tool, path):
+    assert (await answer(call, tool, path))["code"] == MISSING.get(tool, "not_a_directory")
+
+
+async def test_a_walk_passes_by_what_it_must_not_open(call, folder):
+    (folder / "d" / "kept").write_text("secret inside\n")
+    assert await call("grep_files", pattern="secret") == "d/kept:1: secret inside"
+    assert await call("glob", pattern="**") == "d/kept"
+    listed = await call("list_directory", recursive=True)
+    assert listed.split("\n") == [
+        "dir\t-\td", "file\t14\td/kept", "symlink\t-\tdangling", "symlink\t-\tloop", "symlink\t-\tloop1", "symlink\t-\tloop2",
+        "other\t-\tpipe", "other\t-\tsocket", "symlink\t-\tto-file", "symlink\t-\tto-folder", "symlink\t-\tto-nothing",
+    ]  # fmt: skip
+    assert "secret" not in await call("tree")
+
+
+def sparse(path, size):
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+async def test_a_file_with_a_hole_of_a_terabyte_is_told_and_not_read(call, project):
+    sparse(project / "hole", 2**40)
+    for arguments in READS:
+        assert await call.code("read_file", path="hole", **arguments) in ("too_large", "binary_file")
+    info = (await call.result("file_info", {"path": "hole"})).structured_content
+    assert (info["size"], info["etag"]) == (2**40, None)
+    assert await call("grep_files", pattern="x") == "no matches for x"
+    assert await call("grep_files", pattern="x", path="hole") == "no matches for x"
+    assert await call("grep_files", pattern="x(?!y)", path="hole") == "no matches for x(?!y)"
+    assert await call("list_directory") == f"file\t{2**40}\thole"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"end_line": 1}, "line 1"),
+        ({"start_line": 11_000_000, "end_line": 11_000_000}, "line 11000000"),
+        ({"tail": 1}, "line 12000000"),
+        ({"tail": 1, "numbered": True}, "12000000\tline 12000000"),
+    ],
+)
+async def test_a_stretch_of_a_long_file_takes_little_memory(call, project, arguments, text):
+    with (project / "long").open("wb") as file:
+        for start in range(1, 12_000_001, 100_000):
+            file.write("".join(f"line {n}\n" for n in range(start, start + 100_000)).encode())
+    await call("list_directory")
+    tracemalloc.start()
+    try:
+        assert await call("read_file", path="long", **arguments) == text
+        assert tracemalloc.get_traced_memory()[1] < 16 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize(
+    "arguments", [{"start_line": 1}, {"end_line": 1}, {"tail": 1}, {"tail": 5}, {"tail": 1, "numbered": True}]
+)
+async def test_of_a_line_of_twenty_megabytes_a_part_is_shown_and_said_so(call, project, encoding, arguments):
+    call.tokens = 10**9
+    (project / "one").write_bytes(("é" * 10 * 2**20).encode(encoding))
+    text = await call("read_file", path="one", **arguments)
+    line, _, note = text.partition("\n")
+    assert note == "... (the line is longer than 5 MiB, a part of it is shown)"
+    assert line.removeprefix("1\t").strip("é\ufffd") == ""
+    assert 2_600_000 < len(line) < 2_700_000
+
+
+async def test_a_line_too_long_in_the_middle_is_shown_in_part_where_it_is_asked_for(call, project):
+    call.tokens = 10**9
+    (project / "f").write_bytes(b"one\n" + b"x" * 6 * 2**20 + b"\nlast\n")
+    assert (
+        await call("read_file", path="f", start_line=1)
+    ) == "one\n... (stopped at 5 MiB; start_line=2 gets the rest)"
+    assert (await call("read_file", path="f", start_line=2)).startswith("xxx")
+    assert await call("read_file", path="f", start_line=3) == "last"
+    assert await call("read_file", path="f", tail=1) == "last"
+    assert await call("read_file", path="f", tail=2) == "last\n... (stopped at 5 MiB; ask for a smaller tail)"
+    (project / "f").write_bytes(b"one\n" + b"x" * (5 * 2**20 + 10))
+    assert (await call("read_file", path="f", tail=1)).endswith("longer than 5 MiB, a part of it is shown)")
+
+
+def test_the_last_lines_are_those_of_the_whole_file(project, monkeypatch):
+    monkeypatch.setattr(stretch, "CHUNK", 64)
+    monkeypatch.setattr(stretch, "COLLECTED", 1000)
+    go_on = lambda: False
+    for encoding in ("utf-8", "utf-16-le", "utf-16-be"):
+        feed = stretch.unit(encoding)
+        for size in (0, 1, 7, 30, 200):
+            for end in ("", "\n", "\n\n"):
+                text = "\n".join(f"{n:x}\u0a0a" * (n % 4) for n in range(size)) + end
+                (project / "f").write_bytes(text.encode(encoding))
+                lines = text.split("\n")[: -1 if text.endswith("\n") or not text else None]
+                with (project / "f").open("rb") as file:
+                    for count in (1, 2, 5, 50, 1000):
+                        found = stretch.last_lines(file.fileno(), 0, count, feed, go_on)
+                        shown = stretch.decoded(found.lines, encoding)
+                        want = lines[-count:]
+                        assert shown == want[len(want) - len(shown) :]
+                        assert found.cut == (len(shown) < len(want))
+                        assert not found.cut or sum(map(len, found.lines)) > 700
+                    assert stretch.count_lines(file.fileno(), 0, feed, go_on) == len(lines)
+
+
+async def test_a_tail_of_very_many_lines_is_cut_to_what_fits(call, project):
+    call.tokens = 10**9
+    (project / "f").write_bytes(b"0123456\n" * 2**20)
+    text = await call("read_file", path="f", tail=10**6)
+    assert 5 * 2**20 // 8 <= text.count("0123456\n") <= 5 * 2**20 // 7
+    assert text.endswith("0123456\n... (stopped at 5 MiB; ask for a smaller tail)")
+
+
+@pytest.mark.parametrize("arguments", READS)
+async def test_a_file_that_grows_as_fast_as_it_is_read_is_answered(call, project, monkeypatch, arguments):
+    (project / "log").write_bytes(b"a\n")
+    real = {"read": os.read, "pread": os.pread}
+
+    def growing(name):
+        def read(fd, count, *at):
+            data = real[name](fd, count, *at)
+            if count >= 2**18 and os.fstat(fd).st_size < 2**26:
+                with (project / "log").open("ab") as log:
+                    log.write(b"y\n" * 2**18)
+            return data
+
+        return read
+
+    for module in (file_text, stretch):
+        monkeypatch.setattr(module.os, "read", growing("read"))
+        monkeypatch.setattr(module.os, "pread", growing("pread"))
+    found = await call("read_file", path="log", **arguments)
+    assert os.stat(project / "log").st_size < 2**26
+    if isinstance(found, dict):
+        assert found["code"] == "too_large"
+    else:
+        assert found.split("\n")[0].split("\t")[-1] in ("a", "y")
+
+
+class Entry:
+    def __init__(self, name):
+        self.name = name
+
+    def is_dir(self, *, follow_symlinks):
+        return False
+
+    def is_file(self, *, follow_symlinks):
+        return True
+
+
+class Million:
+    """A folder with a million entries, as the system would tell of it."""
+
+    def __init__(self):
+        self.told = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def __iter__(self):
+        for number in range(10**6):
+            self.told += 1
+            yield Entry(f"{number:07}.txt")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "last"),
+    [
+        ("list_directory", {}, "... (first 1000 entries shown)"),
+        ("list_directory", {"pattern": "*.py"}, "... (stopped after 200000 entries)"),
+        ("tree", {}, "... (truncated at 500 entries)"),
+        ("glob", {"pattern": "*"}, "... (truncated at 1000 matches)"),
+        ("glob", {"pattern": "*.py"}, "... (stopped after 200000 entries)"),
+        ("glob", {"pattern": "0199999.*"}, "... (stopped after 200000 entries)"),
+    ],
+)
+async def test_of_a_folder_with_a_million_entries_two_hundred_thousand_are_looked_at(
+    call, project, monkeypatch, tool, arguments, last
+):
+    call.tokens = 10**6
+    folder = Million()
+    scandir = os.scandir
+    monkeypatch.setattr(ignore.os, "scandir", lambda path: folder if isinstance(path, int) else scandir(path))
+    text = await call(tool, **arguments)
+    assert text.split("\n")[-1] == last
+    assert folder.told == 200_001
+    assert ("0199999.txt" in text) == (arguments.get("pattern") == "0199999.*")
+
+
+SWAPS = ("read_file", "list_directory", "tree", "glob", "grep_files", "file_info")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names in one step")
+@pytest.mark.parametrize("tool", SWAPS)
+async def test_a_folder_swapped_for_a_link_during_the_call_shows_nothing_outside(call, project, tool):
+    from toolbox_mcp.safety.entries import exchange
+
+    outside = project.parent / "outside"
+    (outside / "deep").mkdir(parents=True)
+    (project / "top" / "d" / "deep").mkdir(parents=True)
+    for at, word in ((outside, "secret"), (project / "top" / "d", "inside")):
+        for name in (word, f"deep/{word}"):
+            (at / name).write_text(f"secret {word}\n")
+        (at / "f").write_text(f"{word}\n")
+    os.symlink(outside, project / "link")
+    stop = threading.Event()
+    fd = os.open(project, os.O_RDONLY)
+
+    def swap():
+        while not stop.is_set():
+            exchange(fd, "top/d", "link")
+
+    path = {"read_file": "top/d/f", "file_info": "top/d/f"}.get(tool, "top")
+    more = {"list_directory": {"recursive": True}, "tree": {"max_depth": 9}}.get(tool, {})
+    thread = threading.Thread(target=swap)
+    seen = []
+    try:
+        thread.start()
+        for _ in range(60):
+            seen.append(str(await answer(call, tool, path, **more)))
+    finally:
+        stop.set()
+        thread.join()
+        os.close(fd)
+    assert not [text for text in seen if "secret secret" in text or "/secret" in text or text == "secret"]
+    assert [text for text in seen if "inside" in text or "f" in text]
+
+
+async def test_a_long_block_that_nearly_repeats_half_a_million_times_is_answered(call, project):
+    (project / "f").write_bytes(b"x\n" * 500_000)
+    block = ["x"] * 5_000 + ["y"]
+    assert await call.code("read_file", path="f", start_match=block) == "no_match"
+    found = await call("grep_files", match="block", query=block, path="f")
+    assert found.startswith("no matches for x / x")
+    answer = await call("read_file", path="f", end_match=["x"] * 5_000)
+    assert answer["error"].startswith("end_match occurs 100000 times, at lines 1, 2, 3")
