@@ -109,3 +109,29 @@ async def test_a_disabled_tool_tells_nothing_about_its_arguments(call):
         "code": "exec_disabled",
         "hint": "the operator can set enable_exec_tools: true",
     }
+
+
+@pytest.fixture
+def planted(project):
+    """Programs in the project that would leave a mark, and a PATH that leads to them by relative folders."""
+    (project / "bin").mkdir()
+    for place in ("cat", "sh", "bin/cat", "bin/sh"):
+        (project / place).write_text("#!/bin/sh\necho planted\n")
+        (project / place).chmod(0o755)
+    return ":.:bin:./bin:/usr/bin:/bin"
+
+
+@pytest.mark.parametrize("tool", ["bash", "process_start"])
+async def test_a_relative_folder_of_the_path_decides_nothing(call, planted, tool):
+    call.env["PATH"] = planted
+    if tool == "bash":
+        assert await call("bash", command="cat") == "exit: 0\n(no output)"
+        return
+    await call("process_start", command="cat")
+    result = await call.result("process_output", {"id": "proc_1", "wait": 10})
+    assert (result.structured_content["stdout"], result.structured_content["exit_code"]) == ("", 0)
+
+
+async def test_a_program_that_is_only_in_a_relative_folder_is_unavailable(call, planted):
+    call.env["PATH"] = ".:bin"
+    assert await call.code("bash", command="cat") == "unavailable"
