@@ -8,31 +8,58 @@ import shlex
 import stat
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mcp_types import TextContent
 
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.sandbox.programs import Toolchains
-from toolbox_mcp.sandbox.runner import Finished
+from toolbox_mcp.sandbox.runner import Finished, Seen
 from toolbox_mcp.tools.exec_result import HOW, ExecResult
 from toolbox_mcp.tools.progress import Progress
-from toolbox_mcp.tools.results import Text
+from toolbox_mcp.tools.results import Answer, Budget, Text, at_most
 
 SNIFFED = 1 << 20
 """Bytes of a project file that are looked at to find out what the project uses."""
 
 
-async def run(toolchains: Toolchains, progress: Progress, argv: Sequence[str], timeout: float) -> Finished:
+async def run(
+    toolchains: Toolchains, progress: Progress, argv: Sequence[str], timeout: float, seen: Seen | None = None
+) -> Finished:
     """Run argv in the base, reporting the seconds it has taken. ToolError(unavailable) where it is not installed."""
     ticking = asyncio.create_task(_tick(progress, timeout)) if progress.wanted else None
     try:
-        return await toolchains.run(argv, timeout=timeout)
+        return await toolchains.run(argv, timeout=timeout, seen=seen)
     finally:
         if ticking:
             ticking.cancel()
 
 
-def report(headline: str, argv: Sequence[str], done: Finished) -> Text:
-    """Return the headline, the command line and the exec form."""
-    return Text(f"{headline}\n$ {shlex.join(argv)}\n{ExecResult.of(done).rendered()}", HOW)
+def report(headline: str, argv: Sequence[str], done: Finished, failures: Finished | None = None) -> "Report":
+    """Return the headline, the command line and the exec form; of failures alone where the whole does not fit."""
+
+    def form(finished: Finished) -> str:
+        return f"{headline}\n$ {shlex.join(argv)}\n{ExecResult.of(finished).rendered()}"
+
+    return Report(form(done), HOW, failures=form(failures) if failures else None)
+
+
+@dataclass(frozen=True)
+class Report(Text):
+    """A text of which only the failures count where it has to be cut."""
+
+    failures: str | None = None
+
+    def fit(self, budget: Budget) -> Answer:
+        """Return the whole, or what is about failures with as much of it as fits."""
+        whole = budget.fit(self.body, self.more)
+        if not whole.truncated or self.failures is None:
+            return super().fit(budget)
+        cut = budget.fit(self.failures, self.more)
+        total = whole.truncated["tokens"]
+        left = cut.truncated["tokens"] - cut.truncated["cut"] if cut.truncated else cut.tokens or at_most(cut.text) // 4
+        meta = dict(self.meta) | {"truncated": {"tokens": total, "cut": max(1, total - left)}}
+        return Answer([TextContent(type="text", text=cut.text)], meta=meta, tokens=cut.tokens)
 
 
 def operand(path: Place) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from toolbox_mcp.tools.threads import Stop, reading
 from toolbox_mcp.tools.verify import counting
 from toolbox_mcp.tools.verify.counting import Counts, headline
 from toolbox_mcp.tools.verify.running import Project, operand, report, run
+from toolbox_mcp.tools.verify.summary import GoEvents, Summary, SummaryLines
 
 Framework = Literal["rspec", "minitest", "pytest", "unittest", "npm", "cargo", "go"]
 
@@ -30,16 +32,17 @@ REPORT_BYTES = 64 << 20
 class Suite:
     """One way to run tests.
 
-    extra: arguments behind argv that are of no interest to a reader; REPORT stands for the file of a report. counts: how to read them off the report, or off the output.
-    nothing: exit statuses that say that there were no tests.
+    extra: arguments behind argv that are of no interest to a reader; REPORT stands for the file of a report.
+    reported: reads the counts off that file. summary: reads them off the output while it comes. nothing: exit statuses
+    that say that there were no tests. failures: what the first line about a failure looks like.
     """
 
     argv: list[str]
     extra: tuple[str, ...] = ()
-    counts: Callable[[str], Counts | None] | None = None
     reported: Callable[[bytes], Counts | None] | None = None
+    summary: Callable[[], Summary] | None = None
     nothing: tuple[int, ...] = ()
-    translated: Callable[[str], tuple[Counts | None, str]] | None = None
+    failures: str = ""
 
 
 async def run_suite(suite: Suite, toolchains: Toolchains, settings: ToolSettings, progress: Progress) -> Text:
@@ -47,11 +50,16 @@ async def run_suite(suite: Suite, toolchains: Toolchains, settings: ToolSettings
     with tempfile.TemporaryDirectory(prefix="toolbox-report-") as folder:
         file = os.path.join(folder, "report")
         argv = [*suite.argv, *(part.replace("REPORT", file) for part in suite.extra)]
-        done = await run(toolchains, progress, argv, settings.toolchain_timeout)
+        summary = suite.summary() if suite.summary else None
+        done = await run(toolchains, progress, argv, settings.toolchain_timeout, summary.feed if summary else None)
         written = await reading(partial(_read, file)) if suite.reported else b""
-    counts, done = _counted(suite, done, written)
+    counts = suite.reported(written) if suite.reported else summary.counts() if summary else None
     first = headline(done, counts, settings.toolchain_timeout, nothing_ran=done.exit_code in suite.nothing)
-    return report(first, suite.argv, done)
+    if isinstance(summary, GoEvents):
+        printed, failed = summary.printed()
+        done = replace(done, stdout=printed)
+        return report(first, suite.argv, done, replace(done, stdout=replace(printed, text=failed)))
+    return report(first, suite.argv, done, _from_first(suite.failures, done))
 
 
 def detect(project: Project) -> Framework:
@@ -81,24 +89,45 @@ def suite_of(framework: Framework, project: Project, path: Place | None, pattern
     match framework:
         case "rspec":
             argv = ["rspec", "--no-color", "--format", "progress", *where]
-            return Suite(project.bundled(argv), ("--format=json", "--out=REPORT"), reported=counting.rspec)
+            return Suite(
+                project.bundled(argv),
+                ("--format=json", "--out=REPORT"),
+                reported=counting.rspec,
+                failures=r"Failures:$|An error occurred ",
+            )
         case "minitest":
             return Suite(
-                project.bundled(["rake", "test", *(f"TEST={each}" for each in where)]), counts=counting.minitest
+                project.bundled(["rake", "test", *(f"TEST={each}" for each in where)]),
+                summary=partial(SummaryLines, r"\d+ (?:runs|tests), ", counting.minitest),
+                failures=r" *(?:\d+\) )?(?:Failure|Error):",
             )
         case "pytest":
             chosen = [f"-k{pattern}"] if pattern else []
             argv = [project.program("pytest"), "-q", "--color=no", *chosen, *where]
-            return Suite(argv, ("--junitxml=REPORT",), reported=counting.pytest, nothing=(5,))
+            return Suite(
+                argv,
+                ("--junitxml=REPORT",),
+                reported=counting.pytest,
+                nothing=(5,),
+                failures=r"=+ (?:FAILURES|ERRORS) =+$",
+            )
         case "unittest":
             return _unittest(project, path, pattern)
         case "npm":
-            return Suite(["npm", "test", *(["--", *where] if where else [])], counts=counting.npm)
+            return Suite(
+                ["npm", "test", *(["--", *where] if where else [])],
+                summary=partial(SummaryLines, r"[#ℹ] \w+ \d|Tests:?[ \x1b]|\d+ (?:passing|failing|pending)\b", counting.npm),
+                failures=r"✖ failing tests:|not ok \d| +● | +\d+ failing$| *FAIL ",
+            )
         case "cargo":
-            return Suite(["cargo", "test", "--color=never", *_cargo_target(path)], counts=counting.cargo)
+            return Suite(
+                ["cargo", "test", "--color=never", *_cargo_target(path)],
+                summary=partial(SummaryLines, "test result: ", counting.cargo),
+                failures=r"failures:$|error(?:\[E\d+\])?: ",
+            )
         case "go":
             packages = [f"./{path.shown}/..." if path.shown != "." else "./..."] if path else ["./..."]
-            return Suite(["go", "test", "-json", *packages], translated=counting.go)
+            return Suite(["go", "test", "-json", *packages], summary=GoEvents)
 
 
 def _unittest(project: Project, path: Place | None, pattern: str | None) -> Suite:
@@ -109,7 +138,12 @@ def _unittest(project: Project, path: Place | None, pattern: str | None) -> Suit
     else:
         start = operand(path) if path else "tests" if project.has_folder("tests") else "."
         argv += ["discover", f"-s{start}", f"-p{pattern or 'test*.py'}", *(["-t."] if start == "." else [])]
-    return Suite(argv, counts=counting.unittest, nothing=(5,))
+    return Suite(
+        argv,
+        summary=partial(SummaryLines, r"Ran \d|OK|FAILED", counting.unittest),
+        nothing=(5,),
+        failures="={70}$",
+    )
 
 
 def _cargo_target(path: Place | None) -> list[str]:
@@ -129,14 +163,19 @@ def _has_test_script(text: str) -> bool:
     return isinstance(scripts, dict) and isinstance(scripts.get("test"), str)
 
 
-def _counted(suite: Suite, done: Finished, written: bytes) -> tuple[Counts | None, Finished]:
-    if suite.reported:
-        return suite.reported(written), done
-    if suite.translated:
-        counts, text = suite.translated(done.stdout.text)
-        return counts, replace(done, stdout=replace(done.stdout, text=text))
-    # unittest and some others print their summary to stderr.
-    return (suite.counts(done.stdout.text) or suite.counts(done.stderr.text)) if suite.counts else None, done
+def _from_first(pattern: str, done: Finished) -> Finished | None:
+    """Return a run without what its streams say before the first failure; None where nothing is to be left out."""
+    if done.exit_code == 0 or not pattern:
+        return None
+    streams = {}
+    for name, stream in (("stdout", done.stdout), ("stderr", done.stderr)):
+        found = re.search(rf"^(?:{pattern})", stream.text, re.MULTILINE)
+        if found and found.start():
+            before = len(stream.text[: found.start()].encode("utf-8", "replace"))
+            streams[name] = replace(stream, text=f"... [{before} bytes dropped] ...\n{stream.text[found.start() :]}")
+    if not streams:
+        return None
+    return replace(done, stdout=streams.get("stdout", done.stdout), stderr=streams.get("stderr", done.stderr))
 
 
 def _read(file: str, stop: Stop) -> bytes:
