@@ -116,7 +116,9 @@ def suite_of(framework: Framework, project: Project, path: Place | None, pattern
         case "npm":
             return Suite(
                 ["npm", "test", *(["--", *where] if where else [])],
-                summary=partial(SummaryLines, r"[#ℹ] \w+ \d|Tests:?[ \x1b]|\d+ (?:passing|failing|pending)\b", counting.npm),
+                summary=partial(
+                    SummaryLines, r"[#ℹ] \w+ \d|Tests:?[ \x1b]|\d+ (?:passing|failing|pending)\b", counting.npm
+                ),
                 failures=r"✖ failing tests:|not ok \d| +● | +\d+ failing$| *FAIL ",
             )
         case "cargo":
