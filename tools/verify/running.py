@@ -19,6 +19,9 @@ from toolbox_mcp.tools.exec_result import HOW, ExecResult
 from toolbox_mcp.tools.progress import Progress
 from toolbox_mcp.tools.results import Answer, Budget, Text, at_most
 
+REPORT_BYTES = 64 << 20
+"""How much of a report is read; a guess that no project comes near."""
+
 SNIFFED = 1 << 20
 """Bytes of a project file that are looked at to find out what the project uses."""
 
@@ -62,6 +65,11 @@ class Report(Text):
         return Answer([TextContent(type="text", text=cut.text)], meta=meta, tokens=cut.tokens)
 
 
+def written(file: str) -> bytes:
+    """Return a report that a project's own code wrote, or could put something else in the place of; empty if so."""
+    return _beginning(file, REPORT_BYTES)
+
+
 def operand(path: Place) -> str:
     """Return a path as an argument that no program takes for an option."""
     name = path.shown
@@ -93,14 +101,7 @@ class Project:
 
     def text(self, name: str) -> str:
         """Return the beginning of a file, empty where there is none."""
-        try:
-            fd = os.open(os.path.join(self._base, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
-            return ""
-        with open(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                return ""
-            return file.read(SNIFFED).decode("utf-8", "replace")
+        return _beginning(os.path.join(self._base, name), SNIFFED).decode("utf-8", "replace")
 
     def program(self, name: str) -> str:
         """Return what runs a Python program: that of the project's own environment, or the one on the PATH."""
@@ -116,6 +117,23 @@ class Project:
             return argv
         listed = gem is None or re.search(rf"\b{re.escape(gem)}\b", self.text("Gemfile") + self.text("Gemfile.lock"))
         return ["bundle", "exec", *argv] if listed else argv
+
+
+def _beginning(file: str, most: int) -> bytes:
+    """Return the beginning of a regular file; empty for anything else, without following a link or waiting."""
+    try:
+        fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return b""
+        with open(fd, "rb", closefd=False) as handle:
+            return handle.read(most)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
 
 
 async def _tick(progress: Progress, timeout: float) -> None:

@@ -16,16 +16,13 @@ from toolbox_mcp.sandbox.runner import Finished
 from toolbox_mcp.tools.progress import Progress
 from toolbox_mcp.tools.results import Text
 from toolbox_mcp.tools.settings import ToolSettings
-from toolbox_mcp.tools.threads import Stop, reading
+from toolbox_mcp.tools.threads import reading
 from toolbox_mcp.tools.verify import counting
 from toolbox_mcp.tools.verify.counting import Counts, headline
-from toolbox_mcp.tools.verify.running import Project, operand, report, run
+from toolbox_mcp.tools.verify.running import Project, operand, report, run, written
 from toolbox_mcp.tools.verify.summary import GoEvents, Summary, SummaryLines
 
 Framework = Literal["rspec", "minitest", "pytest", "unittest", "npm", "cargo", "go"]
-
-REPORT_BYTES = 64 << 20
-"""How much of a runner's report is read; a guess that no suite comes near."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +49,9 @@ async def run_suite(suite: Suite, toolchains: Toolchains, settings: ToolSettings
         argv = [*suite.argv, *(part.replace("REPORT", file) for part in suite.extra)]
         summary = suite.summary() if suite.summary else None
         done = await run(toolchains, progress, argv, settings.toolchain_timeout, summary.feed if summary else None)
-        written = await reading(partial(_read, file)) if suite.reported else b""
-    counts = suite.reported(written) if suite.reported else summary.counts() if summary else None
+        counts = summary.counts() if summary else None
+        if reported := suite.reported:
+            counts = await reading(lambda stop: reported(written(file)))
     first = headline(done, counts, settings.toolchain_timeout, nothing_ran=done.exit_code in suite.nothing)
     if isinstance(summary, GoEvents):
         printed, failed = summary.printed()
@@ -178,11 +176,3 @@ def _from_first(pattern: str, done: Finished) -> Finished | None:
     if not streams:
         return None
     return replace(done, stdout=streams.get("stdout", done.stdout), stderr=streams.get("stderr", done.stderr))
-
-
-def _read(file: str, stop: Stop) -> bytes:
-    try:
-        with open(file, "rb") as handle:
-            return handle.read(REPORT_BYTES)
-    except OSError:
-        return b""

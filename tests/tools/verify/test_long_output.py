@@ -113,6 +113,23 @@ async def test_a_line_without_end_is_passed_over(call, fake):
     assert (await call("run_tests", framework="cargo")).splitlines()[0] == "TESTS PASSED: 3 passed"
 
 
+@pytest.mark.parametrize("instead", ["mkfifo", "ln -s /etc/passwd", "mkdir"])
+@pytest.mark.parametrize(
+    ("tool", "arguments", "program", "option", "headline"),
+    [
+        ("run_tests", {"framework": "pytest"}, "pytest", "--junitxml=", "TESTS FAILED: exit 1"),
+        ("run_tests", {"framework": "rspec"}, "rspec", "--out=", "TESTS FAILED: exit 1"),
+        ("lint", {"linter": "ruff"}, "ruff", "--output-file=", "LINT ERROR"),
+        ("lint", {"linter": "rubocop"}, "rubocop", "--out=", "LINT ERROR"),
+    ],
+)
+async def test_something_else_in_the_place_of_a_report_holds_nothing_up(
+    call, fake, tool, arguments, program, option, headline, instead
+):
+    fake(program, f"for a; do case $a in {option}*) {instead} ${{a#{option}}};; esac; done; exit 1\n")
+    assert (await call(tool, **arguments)).splitlines()[0] == headline
+
+
 RUNS = [
     ("run_tests", {"framework": "pytest"}, "pytest", "TESTS TIMED OUT after 1s"),
     ("python_tests", {}, "pytest", "TESTS TIMED OUT after 1s"),

@@ -1,3 +1,6 @@
+import os
+from pathlib import Path
+
 import pytest
 from tests.tools.verify.conftest import need
 
@@ -120,6 +123,13 @@ async def test_a_path_is_never_an_option(call, fake, framework, path, arguments)
 async def test_refuses(call, arguments, code):
     call.toolchain_env["PATH"] = "/usr/bin:/bin" if code != "unavailable" else "/none"
     assert await call.code("run_tests", **arguments) == code
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "setup.cfg", "package.json"])
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+async def test_a_project_file_that_is_no_file_says_nothing(call, project, name, make):
+    make(project / name)
+    assert await call.code("run_tests") == "no_tests"
 
 
 async def test_a_suite_that_takes_too_long_is_stopped(call, files):
