@@ -281,7 +281,9 @@ def spawn(
     except OSError as failure:
         raise _refusal(argv[0], failure, cwd) from None
     except ValueError:
-        raise ToolError(Code.INVALID_ARGS, "arguments of a program cannot hold a NUL character") from None
+        # A NUL, or half of a surrogate pair.
+        message = "arguments and variables of a program have to be valid Unicode without a NUL character"
+        raise ToolError(Code.INVALID_ARGS, message) from None
     return Program(started, marker, given)
 
 

@@ -252,6 +252,16 @@ async def test_a_line_without_end_is_kept_whole(mine):
     assert stdout == "x" * 100_000
 
 
+async def test_the_end_of_a_line_of_a_megabyte_is_kept(mine):
+    started = await mine.start(py("print('é'*500_000 + '!', end='')"))
+    await eventually(lambda: mine.list()[0].status != "running", 30)
+    got = await mine.output(started.id)
+    marker, _, line = got.stdout.partition("\n")
+    assert marker == f"... [{got.dropped} bytes dropped] ..."
+    assert set(line[:-1]) == {"é"} and line[-1] == "!"
+    assert len(line.encode()) + got.dropped == 1_000_001
+
+
 async def test_a_flood_leaves_the_newest_quarter_mebibyte_and_says_what_is_missing(mine):
     started = await mine.start(py("import sys\nfor i in range(1_000_000): sys.stdout.write(f'{i:06}\\n')\n"))
     await eventually(lambda: mine.list()[0].status != "running", 30)
