@@ -5,9 +5,11 @@ accept means what they say, and many lines that are harmless are refused.
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 
 from toolbox_mcp.safety.shell_script import RefusedError, excerpt, names
+from toolbox_mcp.safety.shell_wrappers import RUNNERS
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -21,8 +23,12 @@ FISH = re.compile(
     r"(?=[ \t\n;|&()<>]|$)"
 )
 FISH_BEFORE = names("and or not begin if while else time command builtin exec nohup nice end ! env setsid xargs")
-FISH_REFUSED = names(
-    "eval source . alias abbr function bind trap complete emit block fish_indent sh bash zsh dash ksh fish timeout stdbuf find kill"
+SHELLS = names("sh bash zsh dash ksh ash mksh yash rbash fish csh tcsh pwsh powershell cmd nu elvish xonsh")
+FISH_REFUSED = (
+    names("eval source . alias abbr function functions bind trap complete emit block fish_indent")
+    | SHELLS
+    | names("kill")
+    | (RUNNERS - FISH_BEFORE)
 )
 
 POWERSHELL = re.compile(
@@ -36,14 +42,16 @@ POWERSHELL = re.compile(
 POWERSHELL_REFUSED = names(
     "iex invoke-expression icm invoke-command start-process saps start start-job sajb invoke-item ii set-alias new-alias sal "
     "nal add-type import-module ipmo new-object invoke-wmimethod invoke-cimmethod register-scheduledtask "
-    "pwsh powershell cmd sh bash zsh wsl set-item si new-item function filter trap using workflow configuration kill"
-)  # fmt: skip
+    "wsl set-item si new-item function filter trap using workflow configuration kill"
+) | SHELLS | RUNNERS  # fmt: skip
 POWERSHELL_BEFORE = names("if else elseif while do until for foreach switch try catch finally return begin process end")
 
 CMD = re.compile(
     r"(?P<gap>[ \t]+)|(?P<cut>&&|\|\||[&|()])|(?P<redirect>[0-9]?(?:>>|>|<)(?:&[0-9])?)|(?P<word>(?:[^\s&|()<>^%!\"]|\"[^\"%!\n]*\")+)"
 )
-CMD_REFUSED = names("if for call start cmd powershell pwsh wsl bash forfiles setlocal doskey goto")
+# Windows has programs of its own by these names; behind Unix's, any word may be a command.
+CMD_EITHER = names("find timeout time")
+CMD_REFUSED = names("if for call start wsl forfiles setlocal doskey goto") | SHELLS | (RUNNERS - CMD_EITHER)
 
 
 def fish(text: str) -> Iterator[str]:
@@ -62,6 +70,9 @@ def cmd(text: str) -> Iterator[str]:
     """Yield the names of the commands that cmd would run."""
     if "\n" in text:
         raise RefusedError("several lines in cmd")
+    if any(c == "\xff" or unicodedata.category(c)[0] in "ZC" for c in text if c > "~"):
+        # cmd divides words at some of them.
+        raise RefusedError("an invisible or unusual blank character")
     for name in _names(text, CMD, frozenset(), CMD_REFUSED):
         bare = name.strip('"@').lstrip("@,;=")
         if not bare:
@@ -76,10 +87,11 @@ def _names(text: str, tokens: re.Pattern[str], before: frozenset[str], refused: 
     """Cut a text into commands and yield the first word of each."""
     if found := CONTROL.search(text):
         raise RefusedError(f"control character U+{ord(found[0]):04X}")
-    at, first, target, depth = 0, True, False, 0
+    at, first, target, depth, every = 0, True, False, 0, False
     while at < len(text):
         found = tokens.match(text, at)
-        if found is None or not found[0]:
+        if found is None or not found[0] or (found[0][0] == "#" and at and text[at - 1] not in " \t\n;|&(){}"):
+            # Inside a word a # begins no comment.
             raise RefusedError(f"this does not parse near {excerpt(text[max(0, at - 10) : at + 20])}")
         at = found.end()
         match found.lastgroup:
@@ -88,7 +100,7 @@ def _names(text: str, tokens: re.Pattern[str], before: frozenset[str], refused: 
             case "cut":
                 depth += (found[0] in ("(", "$(", "{")) - (found[0] in (")", "}"))
                 # Behind a block of PowerShell the next statement needs no separator.
-                first = found[0] != ")"
+                first, every = found[0] != ")", False
                 if depth < 0 or target:
                     raise RefusedError("this does not parse")
             case "redirect":
@@ -106,6 +118,9 @@ def _names(text: str, tokens: re.Pattern[str], before: frozenset[str], refused: 
                     raise RefusedError(f"{name} is not looked through in this shell")
                 yield word
                 first = name in before
+                every = tokens is CMD and name in CMD_EITHER
+            case "word" if every:
+                yield found[0].strip('"').removeprefix("/") or "/"
             case _ if tokens is POWERSHELL and re.fullmatch(r"[-+*/%]?=|in", found[0], re.IGNORECASE):
                 # What follows an assignment is a command again.
                 first = True

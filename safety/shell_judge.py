@@ -2,15 +2,27 @@
 
 import fnmatch
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from toolbox_mcp.safety.shell_dialects import DIALECTS
 from toolbox_mcp.safety.shell_parser import parse
 from toolbox_mcp.safety.shell_script import MAX_DEPTH, Command, RefusedError, Word, excerpt, names
-from toolbox_mcp.safety.shell_wrappers import SPECIAL, STREAM, WRAPPERS, inner_shell, unwrapped
+from toolbox_mcp.safety.shell_wrappers import (
+    SPECIAL,
+    STARTERS,
+    STREAM,
+    WRAPPERS,
+    inner_shell,
+    starter,
+    unwrapped,
+)
 
-SHELLS = names("sh bash zsh dash ksh ash rbash mksh lksh pdksh ksh93 yash zsh5")
+SHELLS = names(
+    "sh bash zsh dash ksh ash rbash mksh lksh pdksh ksh93 yash zsh5 bash-static bash5 zsh-static mksh-static ksh2020 "
+    "oksh loksh posh hush"
+)
 FOREIGN_SHELLS = names("fish csh tcsh pwsh powershell cmd nu elvish xonsh osh")
 
 # A value in one of these is code to some shell, or changes what a name means.
@@ -21,10 +33,19 @@ ZSH_VARIABLES = names("aliases galiases saliases functions commands builtins opt
 # Builtins that evaluate their arguments in ways no table can follow.
 EVALUATING = names("alias bind compgen complete compopt fc")
 OTHERS_EVALUATING = names(
-    "- noglob nocorrect repeat foreach print functions zcompile setopt unsetopt emulate zmodload autoload sched hist r"
+    "- noglob nocorrect repeat foreach print functions zcompile setopt unsetopt emulate zmodload autoload sched hist r "
+    "nameref integer float compound enum namespace zstyle zpty zle vared bindkey"
 )
+# zsh and ksh read the numbers that these take as arithmetic, in which an index can hold a command.
+COUNTING = names("shift exit return break continue ulimit sleep")
+COMPARING = names("-eq -ne -lt -le -gt -ge")
+NUMBERS = re.compile(r"%[^%A-Za-z]*[diouxXeEfFgGaAc*]")
+# GNU's programs where another system has its own by the plain name.
+GNU = names("rm rmdir env nice nohup stdbuf timeout time xargs find chroot")
 DECLARING = names("declare typeset local export readonly unset read mapfile readarray getopts let printf test [ wait")
 DATA = names("echo printf read declare typeset local export readonly set : print mapfile readarray cat")
+LIST = re.compile(r"[^=]*=\(")
+EXPANDING = re.compile(r"[$`]|[<>]\(")
 ENCODED = re.compile(r"\\(?:x|u00|U000000|0?)(?:24|44|60|140)")
 
 
@@ -67,8 +88,13 @@ class Judge:
     def name(self, raw: str) -> str:
         """Judge the name of a command; return it without path, in lower case, without `.exe`."""
         base = re.split(r"[/\\]", raw)[-1].lower().removesuffix(".exe")
-        if not base:
+        if not base or any(unicodedata.category(c)[0] in "ZC" for c in base if c > "~"):
             raise RefusedError(f"{excerpt(raw)} is no name of a command")
+        if not base.isascii():
+            # A file system that does not tell cases apart may find a program by letters that only look like its own.
+            base = unicodedata.normalize("NFKC", base).casefold()
+        if base[:1] == "g" and base[1:] in GNU:
+            base = base[1:]
         if base in self.blocked or any(fnmatch.fnmatchcase(base, name) for name in self.blocked if "*" in name):
             raise RefusedError(f"{base} is not allowed in shell commands")
         return base
@@ -113,7 +139,7 @@ class Judge:
         first, rest = words[0], list(words[1:])
         if first.text is None or any(mark in first.text for mark in self.replaced):
             raise RefusedError(f"the name of a command has to be literal, not {excerpt(first.raw)}")
-        if first.text.startswith(("!", "=", "^")):
+        if first.text.startswith(("!", "=", "^", "-")):
             raise RefusedError(f"{excerpt(first.raw)} is no name of a command")
         name = self.name(first.text)
         if name in EVALUATING or (self.shell in ("zsh", "ksh") and name in OTHERS_EVALUATING):
@@ -121,7 +147,16 @@ class Judge:
         if name in DATA or name in DECLARING:
             self.latent |= any(word.latent or ENCODED.search(word.raw) is not None for word in rest)
         # Where [[ is not known for certain, its words are read as those of a command.
-        self.evaluates |= name == "[["
+        if name == "[[":
+            self.evaluates = True
+            self.latent |= any(word.latent for word in rest)
+        if self.shell not in ("bash", "dash") and (
+            name in COUNTING
+            or (name in ("test", "[") and any(word.text in COMPARING for word in rest))
+            or (name == "printf" and rest and NUMBERS.search(rest[0].text or "%d"))
+        ):
+            self.evaluates = True
+            self.latent |= any(word.latent for word in rest)
         if name in DECLARING:
             self._declaring(name, rest)
         if wrapper := WRAPPERS.get(name):
@@ -134,6 +169,8 @@ class Judge:
             raise RefusedError(f"{name} inside another shell is not looked through")
         elif special := SPECIAL.get(name):
             special(self, rest)
+        elif name in STARTERS or re.fullmatch(r"ld(-.*)?\.so(\..*)?", name):
+            starter(self, name, rest)
 
     def _declaring(self, name: str, words: list[Word]) -> None:
         """Builtins that name variables: an index in a name is evaluated, and so is a value under some names."""
@@ -148,10 +185,15 @@ class Judge:
         for word in words:
             if target := re.match(r"[A-Za-z_][A-Za-z0-9_]*", word.prefix):
                 self.variable(target[0])
+            if word.prefix.startswith("-") and (code := next(filter(word.prefix.endswith, CODE_VARIABLES), None)):
+                # `read -aPS4`
+                self.variable(code)
+            if LIST.match(word.prefix) and (word.text is None or EXPANDING.search(word.text)):
+                raise RefusedError(f"{name} expands a list in quotes")
             dynamic = word.text is None and "=" not in word.prefix and name != "printf"
             option = re.fullmatch(r"[-+][A-Za-z]*[inp][A-Za-z]*|-v.*", word.text or "") is not None
             self.evaluates |= dynamic or option or name == "let" or "[" in word.raw
-        if name in ("mapfile", "readarray") and any((w.text or "-C").startswith("-C") for w in words):
+        if name in ("mapfile", "readarray") and any(w.text is None or re.match(r"-[A-Za-z]*C", w.text) for w in words):
             raise RefusedError(f"{name} -C runs what its argument says")
 
     def script(self, name: str, path: str) -> None:

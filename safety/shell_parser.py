@@ -377,7 +377,7 @@ class Grammar(Lines):
                 word = NOTHING
                 continue
             assignment = ASSIGNMENT.match(word.raw)
-            if assignment and word.raw.endswith("=") and self.next() == "(":
+            if assignment and assignment.end() == len(word.raw) and self.next() == "(":
                 if words and words[0].text not in DECLARING:
                     raise self.refuse("this does not parse")
                 latent |= self._array()
@@ -408,6 +408,8 @@ class Grammar(Lines):
             word = self.word()
             if not word.raw:
                 break
+            if self.shell == "ksh" and word.text in ("function", "{"):
+                raise self.refuse("a type or a compound variable")
             latent |= word.latent
         if self.next() != ")":
             raise self.refuse("this does not parse")

@@ -196,6 +196,8 @@ class Words:
         if body is None:
             raise self.refuse("unclosed quote")
         self.at = body.end()
+        if self.extended and self.shell != "bash" and re.search(r"\\[^abefnrtv\\'\"?E]", body[1]):
+            raise self.refuse("an escape in $'...' that shells read differently")
         if self.extended:
             value.quoted(ANSI_C.sub(_ansi_c_escape, body[1]))
         elif "\\" in body[1]:
@@ -249,7 +251,7 @@ class Words:
         value = Value()
         while True:
             c = self.next()
-            if not c or c == "{" or (quoted and c in "'\""):
+            if not c or c == "{" or (quoted and c in "'\"") or (c == "(" and self.shell == "zsh"):
                 raise self.refuse("${} that shells read differently")
             if c == "}":
                 self.at += 1

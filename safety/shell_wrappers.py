@@ -7,7 +7,44 @@ from typing import Protocol
 
 from toolbox_mcp.safety.shell_script import RefusedError, Word, excerpt, names
 
-STREAM = re.compile(r"(?:.*/)?dev/+(?:stdin|fd|tcp|udp|tty|pts)\b.*|(?:.*/)?proc/.*|-", re.DOTALL)
+# A bare `stdin` or number is one of them behind `cd /dev`.
+STREAM = re.compile(
+    r"(?:.*/)?dev/+(?:stdin|fd|tcp|udp|tty|pts)\b.*|(?:.*/)?proc/.*|-|(?:.*/)?(?:stdin|tty|ptmx|[0-9]+)", re.DOTALL
+)
+
+OPTIONS = frozenset(
+    [
+        "errexit",
+        "nounset",
+        "pipefail",
+        "xtrace",
+        "verbose",
+        "noglob",
+        "noclobber",
+        "noexec",
+        "allexport",
+        "errtrace",
+        "functrace",
+        "hashall",
+        "monitor",
+        "notify",
+        "physical",
+        "errreturn",
+        "nullglob",
+        "globstar",
+        "dotglob",
+        "nocasematch",
+        "nocaseglob",
+        "failglob",
+        "lastpipe",
+        "inherit_errexit",
+        "globskipdots",
+    ]
+)
+"""Options of set, shopt and shells that leave the way a line is read alone. Those that are not here are refused."""
+
+LETTERS = "abefhlmnpruvxBCETP"
+"""The same as letters."""
 
 HARMLESS_OPTIONS = frozenset(("login", "norc", "noprofile", "noediting", "verbose", "restricted"))
 """bash's long options that leave the way it reads its arguments and text alone."""
@@ -73,7 +110,18 @@ WRAPPERS: Mapping[str, Wrapper] = {
     "doas": Wrapper("ns", "uC"),
     "unshare": Wrapper("muipnUCTfrc", "SGR", ("fork", "map-root-user", "mount-proc", "net", "pid", "mount", "user")),
     "chroot": Wrapper("", "", ("userspec=", "groups=", "skip-chdir"), 1),
+    "coreutils": Wrapper(),
 }
+
+STARTERS = names(
+    "nsenter setpriv prlimit setarch linux32 linux64 strace ltrace valgrind gdb fakeroot proot firejail parallel sem script "
+    "sg runuser pkexec run0 gosu su-exec systemd-run start-stop-daemon chronic ifne unbuffer rlwrap chpst softlimit cpulimit "
+    "faketime eatmydata catchsegv xvfb-run dbus-run-session caffeinate screen tmux dtach abduco at batch npx uvx entr"
+)
+"""Programs that start another one, with options of their own: every word behind them is taken for a name."""
+
+RUNNERS = STARTERS | frozenset(WRAPPERS) | names("command env xargs find flock watch")
+"""All programs that are there to start another one."""
 
 FIND_VALUES = names(
     "-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -newer -anewer -cnewer "
@@ -115,6 +163,16 @@ def unwrapped(name: str, wrapper: Wrapper, words: list[Word]) -> list[Word]:
     return words[wrapper.operands :]
 
 
+def starter(judge: Judging, name: str, words: list[Word]) -> None:
+    """Judge each word behind a program whose options are not known, and what has blanks as a text of its own."""
+    for word in words:
+        text = literal(name, word)
+        if re.search(r"\s", text):
+            judge.text(text, "sh")
+        elif re.search(r"[^/\\]$", text):
+            judge.name(text)
+
+
 def literal(name: str, word: Word) -> str:
     """Insist that a word behind name is known."""
     if word.text is None:
@@ -144,17 +202,11 @@ def inner_shell(judge: Judging, name: str, words: list[Word]) -> None:
                 raise RefusedError(f"{name} with the option {excerpt(text)}")
             continue
         # -s reads the input; an interactive shell other than bash runs what $ENV holds.
-        if ("i" in text and name != "bash") or not re.fullmatch(r"[-+][abcefhiklmnprtuvxoOBCEPT]+", text):
+        if ("i" in text and name != "bash") or not re.fullmatch(rf"[-+][{LETTERS}ciotO]+", text):
             raise RefusedError(f"{name} with the option {excerpt(text)}")
         inline |= "c" in text
         for _ in range(text.count("o") + text.count("O")):
-            if not words or literal(name, words[0]) in (
-                "extglob",
-                "expand_aliases",
-                "histexpand",
-                "history",
-                "posix",
-            ):
+            if not words or literal(name, words[0]) not in OPTIONS:
                 raise RefusedError(f"{name} with an option that changes how it reads")
             words = words[1:]
     if not words:
@@ -239,16 +291,16 @@ def _find(judge: Judging, words: list[Word]) -> None:
             free += before is None or before.text not in FIND_VALUES
     if free > 1:
         raise RefusedError("find with several words that are not literal")
-    index = 0
-    while index < len(words):
-        if words[index].text in FIND_EXEC:
-            end = next((i for i in range(index + 1, len(words)) if words[i].text in (";", "+")), len(words))
+    end = len(words)
+    for index in reversed(range(len(words))):
+        if words[index].text in (";", "+"):
+            end = index
+        elif words[index].text in FIND_EXEC and (end == index + 1 or not (words[index + 1].text or "").startswith("-")):
+            # Behind -name it would be a pattern, but nothing tells where that has its own value.
             _replaced(judge, "{}", words[index + 1 : end])
-            index = end
         elif free and (text := (words[index].text or "").rstrip("/")):
             # The word that is not literal might be -exec.
             judge.name(text)
-        index += 1
 
 
 def _is_path(word: Word) -> bool:
@@ -293,21 +345,35 @@ def _enable(judge: Judging, words: list[Word]) -> None:
 
 
 def _set(judge: Judging, words: list[Word]) -> None:
-    for index, word in enumerate(words):
-        if word.text in ("--", "-"):
+    while words and words[0].text not in ("--", "-"):
+        text = literal("set", words[0])
+        words = words[1:]
+        if not text.startswith(("-", "+")):
             return
-        text = literal("set", word)
-        if not text.startswith(("-", "+")) and not (index and (words[index - 1].text or "").endswith("o")):
-            return
-        if (text.startswith("-") and "H" in text) or text in ("histexpand", "history", "posix"):
-            raise RefusedError(f"set {text} changes how the shell reads the line")
+        if not re.fullmatch(rf"[-+][{LETTERS}o]*", text):
+            raise RefusedError(f"set {text} may change how the shell reads the line")
+        for _ in range(text.count("o")):
+            if words and literal("set", words[0]) not in OPTIONS:
+                raise RefusedError(f"set {text} {words[0].text} may change how the shell reads the line")
+            words = words[1:]
 
 
 def _shopt(judge: Judging, words: list[Word]) -> None:
-    if {literal("shopt", word) for word in words} & {"extglob", "expand_aliases"} and "-u" not in {
-        word.text for word in words
-    }:
-        raise RefusedError("this option of shopt changes how the shell reads the line")
+    found = [literal("shopt", word) for word in words]
+    setting = any(text.startswith("-") and "s" in text for text in found)
+    other = [text for text in found if not text.startswith("-") and text not in OPTIONS]
+    if setting and other:
+        raise RefusedError(f"shopt {other[0]} may change how the shell reads the line")
+
+
+def _jobs(judge: Judging, words: list[Word]) -> None:
+    for index, word in enumerate(words):
+        text = literal("jobs", word)
+        if not text.startswith("-"):
+            return
+        if "x" in text:
+            judge.words(words[index + 1 :])
+            return
 
 
 def _flock(judge: Judging, words: list[Word]) -> None:
@@ -354,5 +420,6 @@ SPECIAL: Mapping[str, Callable[[Judging, list[Word]], None]] = {
     "shopt": _shopt,
     "flock": _flock,
     "kill": _kill,
+    "jobs": _jobs,
     "watch": _watch,
 }

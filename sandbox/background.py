@@ -240,7 +240,7 @@ class Background:
 
     def _terminate(self) -> None:
         """Ask everything to end. What is stopped is woken, or it could not."""
-        found = [process for process in self._family() if not process.dead]
+        found = [process for process in self._program.family() if not process.dead]
         if not self._program.ended.done():
             # Not reaped, so the number is still that of its group.
             with contextlib.suppress(OSError):
@@ -251,19 +251,14 @@ class Background:
             tree.kill(process, signal.SIGCONT)
 
     def _alive(self) -> bool:
-        return not self._program.ended.done() or any(not process.dead for process in self._family())
-
-    def _family(self) -> list[tree.Process]:
-        found = tree.family(self._program.origin, self._program.known.values())
-        self._program.remember(found)
-        return found
+        return not self._program.ended.done() or any(not process.dead for process in self._program.family())
 
     async def _finish(self) -> None:
         """Wait for the end of the leader, for what it wrote last, and for those it left."""
         await self._program.ended
         self._hang_up()
         await self._drain()
-        while any(not process.dead for process in self._family()):
+        while any(not process.dead for process in self._program.family()):
             # Its pid finds its orphans, so it stays unreaped as long as there are some.
             if self._ended is None:
                 self._over(_status(self.pid))

@@ -3,6 +3,7 @@
 Nothing here reads the process's environment; it is an argument everywhere.
 """
 
+import os
 from collections.abc import Collection, Iterable, Mapping
 
 OWN_PREFIX = "TOOLBOX_"
@@ -19,6 +20,18 @@ LOGIN_NAMES = frozenset(
 )  # fmt: skip
 LOGIN_PREFIXES = ("LC_", "ASDF_", "PYENV_", "NVM_", "VOLTA_", "SDKMAN_", "CONDA_")
 """Of what a login shell sets, only what finds programs and their data is kept: the rest may be anybody's secret."""
+
+
+def which(program: str, env: Mapping[str, str]) -> str | None:
+    """Return where the PATH of env has a program.
+
+    A folder of it that is relative is passed over: it would lead into the project, whose files decide nothing here.
+    """
+    for folder in os.get_exec_path(env):
+        path = os.path.join(folder, program)
+        if os.path.isabs(folder) and os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
 
 
 def own(name: str) -> bool:

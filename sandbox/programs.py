@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from toolbox_mcp.sandbox.runner import Finished, run
+from toolbox_mcp.sandbox.runner import Finished, Seen, run
 
 
 @dataclass(frozen=True)
@@ -13,9 +13,14 @@ class Programs:
     cwd: str
     env: Mapping[str, str]
 
-    async def run(self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"") -> Finished:
-        """Run argv to its end, or until timeout seconds have passed; the whole tree dies with the call."""
-        return await run(argv, cwd=self.cwd, env=self.env, timeout=timeout, stdin=stdin)
+    async def run(
+        self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"", seen: Seen | None = None
+    ) -> Finished:
+        """Run argv to its end, or until timeout seconds have passed; the whole tree dies with the call.
+
+        seen: called with the name of a stream and every piece of it, kept or not.
+        """
+        return await run(argv, cwd=self.cwd, env=self.env, timeout=timeout, stdin=stdin, seen=seen)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ __all__ = [
     "Finished",
     "Limits",
     "Rlimits",
+    "Seen",
     "Stream",
     "Streaming",
     "Usage",
@@ -28,6 +29,9 @@ __all__ = [
     "run",
     "stream",
 ]
+
+Seen = Callable[[str, bytes], None]
+"""Takes a program's output as it comes: stdout or stderr, and a piece of it."""
 
 _CHUNK = 64 * 1024  # what a pipe holds; one read a loop turn and stream keeps the loop responsive
 _GRACE = 0.1  # seconds that a program's orphans have to finish writing once it ended
@@ -86,16 +90,19 @@ async def run(
     pass_fds: Sequence[int] = (),
     clean: Callable[[str], str] = plain,
     grace: float = 0,
+    seen: Seen | None = None,
 ) -> Finished:
     """Run a program to its end and return what it wrote.
 
     timeout: seconds of wall time, after which it is killed; with grace its group gets SIGTERM first, and so many
-    seconds to end. Whatever the program started is dead when this
-    returns, also when it is cancelled. Raises ToolError(unavailable) where the program is not installed.
+    seconds to end. seen: called with the name of a stream and every piece of it, kept or not. Whatever the program
+    started is dead when this returns, also when it is cancelled. Raises ToolError(unavailable) where the program is not installed.
     """
     limits = limits or Limits()
     program = spawn(argv, cwd=cwd, env=env, rlimits=limits.rlimits, pass_fds=pass_fds, stdin=bool(stdin))
-    return await attend(program, timeout=timeout, stdin=stdin, capture=capture, limits=limits, clean=clean, grace=grace)
+    return await attend(
+        program, timeout=timeout, stdin=stdin, capture=capture, limits=limits, clean=clean, grace=grace, seen=seen
+    )
 
 
 async def attend(
@@ -108,6 +115,7 @@ async def attend(
     inspect: Callable[[], str | None] | None = None,
     clean: Callable[[str], str] = plain,
     grace: float = 0,
+    seen: Seen | None = None,
 ) -> Finished:
     """Bring a program that has been started to its end: feed it, read it, watch it, bury it.
 
@@ -116,7 +124,7 @@ async def attend(
     """
     limits = limits or Limits()
     began = time.monotonic()
-    reading = _Reading(child, capture or Capture(), limits, inspect)
+    reading = _Reading(child, capture or Capture(), limits, inspect, seen)
     try:
         if child.stdin is not None:
             Feeder(child.stdin, stdin, lambda: child.close("stdin"))
@@ -176,11 +184,17 @@ class _Reading:
     """Reads both streams of a program and watches its bounds until it ends."""
 
     def __init__(
-        self, program: Child, capture: Capture, limits: Limits, inspect: Callable[[], str | None] | None
+        self,
+        program: Child,
+        capture: Capture,
+        limits: Limits,
+        inspect: Callable[[], str | None] | None,
+        seen: Seen | None,
     ) -> None:
         self.program = program
         self.limits = limits
         self.inspect = inspect
+        self.seen = seen
         self.stdout = Keeper(capture)
         self.stderr = Keeper(capture)
         self.peak = 0
@@ -224,6 +238,8 @@ class _Reading:
             return
         if data:
             keeper.feed(data)
+            if self.seen:
+                self.seen(name, data)
             most = self.limits.output
             if most is not None and self.stdout.total + self.stderr.total > most and not self._verdict.done():
                 self._verdict.set_result("output")

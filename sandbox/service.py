@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from toolbox_mcp.sandbox.bubblewrap import Bubblewrap
 from toolbox_mcp.sandbox.capture import Capture
 from toolbox_mcp.sandbox.choose import candidates, choose
 from toolbox_mcp.sandbox.container import Container
+from toolbox_mcp.sandbox.environment import which
 from toolbox_mcp.sandbox.hosted import NOBODY
 from toolbox_mcp.sandbox.languages import BINARY, LANGUAGES, Language, Toolchain, find
 from toolbox_mcp.sandbox.launch import Launcher
@@ -196,7 +196,6 @@ class Sandbox:
 
     def _make(self) -> dict[str, Backend]:
         settings = self._settings
-        path = settings.env.get("PATH", "")
         made: dict[str, Backend] = {}
         if sys.platform == "linux":
             if settings.confined:
@@ -208,7 +207,7 @@ class Sandbox:
         if sys.platform == "darwin":
             made["seatbelt"] = Seatbelt(settings.temp, profile=settings.seatbelt_profile)
         for engine in ("docker", "podman"):
-            if shutil.which(engine, path=path):
+            if which(engine, {"PATH": "", **settings.env}):
                 made[engine] = Container(
                     engine,
                     env={**settings.env, **settings.engine_env},

@@ -5,7 +5,6 @@ import copy
 import logging
 import os
 import secrets
-import shutil
 import sys
 import time
 from collections import OrderedDict
@@ -17,7 +16,7 @@ from typing import Literal
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.sandbox.capture import Capture
-from toolbox_mcp.sandbox.environment import from_login, inherit, layered
+from toolbox_mcp.sandbox.environment import from_login, inherit, layered, which
 from toolbox_mcp.sandbox.runner import Finished, run
 from toolbox_mcp.sandbox.service import Sandbox
 
@@ -150,7 +149,7 @@ class ShellRunner:
 
     def which(self, program: str, env: Mapping[str, str]) -> str | None:
         """Return where a program is for somebody with this environment."""
-        return shutil.which(program, path=env.get("PATH", os.defpath))
+        return program if os.path.isabs(program) and os.access(program, os.X_OK) else which(program, env)
 
     def _named(self, name: str) -> Shell | None:
         path = self.which(name, self._env) or self.which(name, self._host)

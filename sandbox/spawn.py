@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,7 +17,8 @@ from anyio import CancelScope
 
 from toolbox_mcp.safety.errors import Code, ToolError, not_installed
 from toolbox_mcp.sandbox import tree
-from toolbox_mcp.sandbox.tree import MARKER, Origin, Process
+from toolbox_mcp.sandbox.environment import which
+from toolbox_mcp.sandbox.tree import FILE_LOCKS, MARKER, Origin, Process
 
 if sys.platform != "win32":
     import resource
@@ -101,14 +102,14 @@ class Program:
     has exited; the leader stays a zombie until reap(), so that its pid cannot come to mean something else.
     """
 
-    def __init__(self, popen: subprocess.Popen[bytes], marker: str) -> None:
+    def __init__(self, popen: subprocess.Popen[bytes], marker: str, locks: int = 0) -> None:
         self._popen = popen
         self._loop = asyncio.get_running_loop()
         self.pid = popen.pid
         self.helpers: frozenset[int] = frozenset()
         self.started = time.monotonic()
         seen = tree.look(popen.pid)
-        self.origin = Origin(popen.pid, seen.start if seen else 0, marker)
+        self.origin = Origin(popen.pid, seen.start if seen else 0, marker, locks)
         self.known: dict[int, Process] = {}
         self.stdin = _take(popen.stdin)
         self.stdout = _take(popen.stdout)
@@ -127,11 +128,24 @@ class Program:
         """Note descendants while their parentage can still be seen."""
         self.known.update((process.pid, process) for process in processes)
 
+    def family(self) -> list[Process]:
+        """Return what the program started that still exists; nothing once the leader is reaped.
+
+        From then on its number may be that of somebody else's process, group or session.
+        """
+        if self._result is not None:
+            return []
+        found = tree.family(self.origin, self.known.values())
+        self.remember(found)
+        return found
+
     def sweep(self, *, leader: bool) -> int:
         """Kill everything the program started, with leader=True itself too; return how many were alive.
 
-        One quick round that does not wait; bury() makes sure.
+        One quick round that does not wait; bury() makes sure. Once the leader is reaped there is nothing to kill.
         """
+        if self._result is not None:
+            return 0
         age = time.monotonic() - self.started
         found = tree.end(self.origin, self.known.values(), leader=leader, thorough=leader or age > 1)
         self.remember(found)
@@ -245,26 +259,53 @@ def spawn(
         raise ToolError(Code.UNSUPPORTED_PLATFORM, "programs are not run on Windows")
     # The server's pid tells whose programs these are, where nothing else does (sandbox/marker.py).
     marker = f"{os.getpid()}-{secrets.token_hex(16)}"
+    locks = 1 << 60 | secrets.randbits(60) if sys.platform == "linux" else 0
     prefix = _prefix(rlimits or Rlimits(), terminal)
     pipe = subprocess.DEVNULL if terminal else subprocess.PIPE
     try:
-        line = [*prefix, _found(argv[0], env), *argv[1:]] if prefix else list(argv)
-        started = popen(
-            line,
-            bufsize=0,
-            stdin=pipe if stdin else subprocess.DEVNULL,
-            stdout=pipe,
-            stderr=pipe,
-            cwd=_folder(cwd),
-            env={**env, MARKER: marker},
-            pass_fds=tuple(pass_fds),
-            start_new_session=True,
-        )
+        found = _found(argv[0], env)
+        line = [*prefix, found, *argv[1:]] if prefix else list(argv)
+        with _limited(locks) as given:
+            started = popen(
+                line,
+                executable=None if prefix else found,
+                bufsize=0,
+                stdin=pipe if stdin else subprocess.DEVNULL,
+                stdout=pipe,
+                stderr=pipe,
+                cwd=_folder(cwd),
+                env={**env, MARKER: marker},
+                pass_fds=tuple(pass_fds),
+                start_new_session=True,
+            )
     except OSError as failure:
         raise _refusal(argv[0], failure, cwd) from None
     except ValueError:
-        raise ToolError(Code.INVALID_ARGS, "arguments of a program cannot hold a NUL character") from None
-    return Program(started, marker)
+        # A NUL, or half of a surrogate pair.
+        message = "arguments and variables of a program have to be valid Unicode without a NUL character"
+        raise ToolError(Code.INVALID_ARGS, message) from None
+    return Program(started, marker, given)
+
+
+@contextlib.contextmanager
+def _limited(locks: int) -> Iterator[int]:
+    """Have what is started in the block inherit a limit of file locks; yield it, or 0 where that is not possible.
+
+    Set from outside after the start, it would come too late for the program's first children.
+    """
+    if not locks:
+        yield 0
+        return
+    soft, hard = resource.getrlimit(FILE_LOCKS)
+    try:
+        resource.setrlimit(FILE_LOCKS, (locks, hard))
+    except (ValueError, OSError):
+        yield 0
+        return
+    try:
+        yield locks
+    finally:
+        resource.setrlimit(FILE_LOCKS, (soft, hard))
 
 
 def _prefix(rlimits: Rlimits, terminal: str | None) -> list[str]:
@@ -288,14 +329,11 @@ def _prefix(rlimits: Rlimits, terminal: str | None) -> list[str]:
 
 
 def _found(program: str, env: Mapping[str, str]) -> str:
-    """Find the program as exec would, because a shell would answer a missing one by a status."""
-    if "/" in program:
-        return program
-    for folder in os.get_exec_path(env):
-        path = os.path.join(folder, program)
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    """Find the program; exec would look in relative folders too, and a shell would answer a missing one by a status."""
+    found = program if "/" in program else which(program, env)
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    return found
 
 
 def _folder(cwd: str | os.PathLike[str] | int) -> str:

@@ -1,12 +1,14 @@
 """Process trees: who descends from a program, and how all of them end.
 
-A program's descendants are found by four marks, because each of them can be shed: parentage (lost by a double
-fork), the session and the process group (left by setsid), and a random marker in the environment that the
-program was started with (kept by whatever does not clear its environment).
+A program's descendants are found by five marks, because each of them can be shed: parentage (lost by a double
+fork), the session and the process group (left by setsid), a random marker in the environment that the program was
+started with (lost where it is cleared), and on Linux a random number as the soft limit of file locks, which is
+inherited whatever happens and which no kernel since 2.4.25 enforces.
 """
 
 import contextlib
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterable, Iterator
@@ -15,6 +17,10 @@ from dataclasses import dataclass
 MARKER = "TOOLBOX_CALL"
 """Name of the environment variable that marks everything one call has started."""
 
+FILE_LOCKS = 10
+"""The number of the limit that carries the mark; Python has no name for it."""
+
+_LOCKS = re.compile(rb"^Max file locks +([0-9]+) ", re.MULTILINE)
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
@@ -33,11 +39,15 @@ class Process:
 
 @dataclass(frozen=True)
 class Origin:
-    """What marks the descendants of one program: its leader (pid, session and group at once) and its marker."""
+    """What marks the descendants of one program: its leader (pid, session and group at once), its marker, its limit.
+
+    locks: the soft limit of file locks that it was started with, 0 where it has none of its own.
+    """
 
     pid: int
     start: int
     marker: str
+    locks: int = 0
 
 
 def look(pid: int) -> Process | None:
@@ -96,6 +106,16 @@ def marked(pid: int, marker: str) -> bool:
         return False
 
 
+def limited(pid: int, locks: int) -> bool:
+    """Tell whether pid has this soft limit of file locks, which it inherits from a program started with it."""
+    try:
+        with open(f"/proc/{pid}/limits", "rb") as file:
+            found = _LOCKS.search(file.read())
+    except OSError:
+        return False
+    return found is not None and int(found[1]) == locks
+
+
 def family(origin: Origin, known: Iterable[Process] = (), *, thorough: bool = True) -> list[Process]:
     """Return the descendants of origin that still exist, its leader left out, dead ones (zombies) included.
 
@@ -114,7 +134,7 @@ def family(origin: Origin, known: Iterable[Process] = (), *, thorough: bool = Tr
         ours.add(process.pid)
     for process in seen.values():
         mine = origin.pid in (process.session, process.group)
-        if mine or marked(process.pid, origin.marker):
+        if mine or marked(process.pid, origin.marker) or (origin.locks and limited(process.pid, origin.locks)):
             ours.add(process.pid)
     for pid in tuple(ours):
         for process in descendants(pid):

@@ -3,7 +3,6 @@
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ from typing import IO
 
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.roots import Roots
+from toolbox_mcp.sandbox.environment import which
 from toolbox_mcp.sandbox.ripgrep import find_ripgrep, unconfined
 from toolbox_mcp.sandbox.spec import Probe
 from toolbox_mcp.server.config import Config
@@ -91,7 +91,7 @@ def _absent(name: str, detail: str, *, needed: bool) -> Finding:
 
 
 def _program(name: str, env: Mapping[str, str], use: str, *, needed: bool) -> Finding:
-    place = shutil.which(name, path=env.get("PATH", os.defpath))
+    place = which(name, env)
     return Finding(name, OK, place) if place else _absent(name, f"not installed ({use})", needed=needed)
 
 
@@ -106,7 +106,7 @@ def _roots(config: Config) -> Finding:
 
 def _git(config: Config, env: Mapping[str, str]) -> Finding:
     needed = _exists(config, "git")
-    place = shutil.which("git", path=env.get("PATH", os.defpath))
+    place = which("git", env)
     if place is None:
         return _absent("git", "not installed (the git group)", needed=needed)
     try:

@@ -1,17 +1,36 @@
-"""Lines that a shell might read otherwise than we do: python shell_fuzz.py SEED COUNT [CHECKED [RUN]] looks for one for as long as asked."""
+"""Lines that a shell might read otherwise than we do: python shell_fuzz.py SEED COUNT [CHECKED [RUN]] looks for one for as long as asked.
+
+Nobody has read these lines, so they run in the world of the escape attempts and nowhere else: an ordinary user in
+bubblewrap, on file systems that are its own or read-only (tests/sandbox/escapes/world.py).
+"""
 
 import contextlib
+import importlib.util
+import io
+import json
 import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
+import zipfile
 from pathlib import Path
 
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.shell_rules import check
+
+CODE = Path("/run/code")
+"""Where the world has this file; on no other machine's disk."""
+
+BOOT = """
+import sys, zipfile
+with open(0, "rb", closefd=False) as file, zipfile.ZipFile(file) as parts:
+    parts.extractall("/run/code")
+sys.path.insert(0, "/run/code")
+import shell_fuzz
+shell_fuzz.inside()
+"""
 
 REFUSED = ("rm", "curl", "sudo", "vi", "nc", "rmdir", "del")
 REAL = (
@@ -63,11 +82,8 @@ class Ground:
     """A folder in which the refused names are programs that leave a mark."""
 
     def __init__(self, folder: Path) -> None:
-        # Lines nobody has read are never run by root: as an ordinary user they can write here and nowhere else.
-        self.user: dict[str, object] = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
-        if self.user:
-            folder = Path(tempfile.mkdtemp(prefix="shell-fuzz-"))
-            os.chmod(folder, 0o777)
+        if Path(__file__).parent != CODE or os.geteuid() == 0:
+            raise RuntimeError("lines that nobody has read run in their own world only")
         self.folder = folder
         self.mark = folder / "mark"
         self.work = folder / "work"
@@ -93,7 +109,6 @@ class Ground:
         process = subprocess.Popen(
             [shutil.which(shell), "-c", text, "_", "rm", "x"], cwd=self.work, env=self.env, stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-            **self.user,
         )  # fmt: skip
         try:
             process.wait(2)
@@ -115,37 +130,64 @@ def accepted(text: str, shell: str) -> bool:
     return True
 
 
-def hunt(
-    seed: int, count: int, shell: str, rows: list[str], folder: Path, run: str | None = None
-) -> tuple[list[str], int]:
-    """Try count lines; return those that were accepted and ran a refused program, and how many were accepted."""
-    rng, ground = random.Random(seed), Ground(folder)
-    found, passed = [], 0
-    if not ground.marked(run or shell, "rm x"):
-        raise RuntimeError("a refused program that runs leaves no mark, so nothing would be found")
-    for _ in range(count):
-        text = line(rng, rows)
-        if "\0" in text or not accepted(text, shell):
-            continue
-        passed += 1
-        if ground.marked(run or shell, text):
-            found.append(text)
-    shutil.rmtree(ground.folder)
+def hunt(seed: int, count: int, shell: str, rows: list[str], run: str | None = None) -> tuple[list[str], int]:
+    """Try count lines; return those that were accepted and ran a refused program, and how many were accepted.
+
+    Raises NoWorld where the world cannot be made.
+    """
+    order = {"seed": seed, "count": count, "shell": shell, "rows": rows, "run": run or shell}
+    place = Path(__file__).parents[1] / "sandbox" / "escapes" / "world.py"
+    spec = importlib.util.spec_from_file_location("escapes_world", place)
+    assert spec and spec.loader
+    world = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(world)
+    bwrap = shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin")
+    if bwrap is None:
+        raise world.NoWorld("bubblewrap is not installed")
+    uid = world.NOBODY if os.geteuid() == 0 else os.getuid()
+    python, binds = world.interpreter(uid)
+    parts = io.BytesIO(world.archive())
+    with zipfile.ZipFile(parts, "a") as archive:
+        archive.write(__file__, "shell_fuzz.py")
+        archive.writestr("order.json", json.dumps(order))
+    argv = [*world.outer(bwrap, binds), "--", python, "-I", "-S", "-B", "-c", BOOT]
+    with open(os.memfd_create("code"), "w+b") as code:
+        code.write(parts.getvalue())
+        code.seek(0)
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", str(place.with_name("drop.py")), str(uid), *argv],
+            stdin=code, capture_output=True, env={}, cwd="/", start_new_session=True, check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(done.stderr.decode(errors="replace")[-4000:])
+    found, passed = json.loads(done.stdout)
     return found, passed
 
 
+def inside() -> None:
+    """Be the hunt, in the world."""
+    order = json.loads((CODE / "order.json").read_text())
+    rng, ground = random.Random(order["seed"]), Ground(Path("/tmp"))
+    found, passed = [], 0
+    if not ground.marked(order["run"], "rm x"):
+        raise RuntimeError("a refused program that runs leaves no mark, so nothing would be found")
+    for _ in range(order["count"]):
+        text = line(rng, order["rows"])
+        if "\0" in text or not accepted(text, order["shell"]):
+            continue
+        passed += 1
+        if ground.marked(order["run"], text):
+            found.append(text)
+    print(json.dumps([found, passed]))
+
+
 if __name__ == "__main__":
+    from test_shell_bypasses import BYPASSES as MORE
     from test_shell_rules import BYPASSES, EVERYDAY
 
-    with tempfile.TemporaryDirectory() as temporary:
-        bad, passed = hunt(
-            int(sys.argv[1]),
-            int(sys.argv[2]),
-            (sys.argv[3:] or ["bash"])[0],
-            BYPASSES + EVERYDAY,
-            Path(temporary),
-            *sys.argv[4:],
-        )
-        print(passed, "accepted")
-        for text in bad:
-            print(repr(text))
+    bad, passed = hunt(
+        int(sys.argv[1]), int(sys.argv[2]), (sys.argv[3:] or ["bash"])[0], BYPASSES + MORE + EVERYDAY, *sys.argv[4:]
+    )
+    print(passed, "accepted")
+    for text in bad:
+        print(repr(text))

@@ -1,6 +1,6 @@
 import pytest
 
-from toolbox_mcp.sandbox.environment import from_login, inherit, layered, scrub
+from toolbox_mcp.sandbox.environment import from_login, inherit, layered, scrub, which
 
 HOST = {
     "PATH": "/bin", "HOME": "/home/x", "LANG": "C", "AWS_SECRET_ACCESS_KEY": "s", "TAVILY_API_KEY": "s", "BRAVE_API_KEY": "s",
@@ -54,3 +54,15 @@ def test_later_layers_win():
 def test_names_that_differ_in_case_are_one_where_the_system_says_so():
     assert layered([{"Path": "1"}, {"PATH": "2"}], ignore_case=True) == {"Path": "2"}
     assert layered([{"Path": "1"}, {"PATH": "2"}]) == {"Path": "1", "PATH": "2"}
+
+
+def test_a_program_is_looked_up_in_absolute_folders_only(tmp_path, monkeypatch):
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "tool").touch(0o755 if folder == "second" else 0o644)
+    (tmp_path / "tool").touch(0o755)
+    monkeypatch.chdir(tmp_path)
+    second = f"{tmp_path}/second"
+    assert which("tool", {"PATH": f":.:second:{tmp_path}/first:{second}"}) == f"{second}/tool"
+    assert which("tool", {"PATH": ":.:second"}) is None
+    assert which("sh", {}) in ("/bin/sh", "/usr/bin/sh")

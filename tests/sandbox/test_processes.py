@@ -1,6 +1,8 @@
 import asyncio
 import os
+import signal
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -250,6 +252,16 @@ async def test_a_line_without_end_is_kept_whole(mine):
     assert stdout == "x" * 100_000
 
 
+async def test_the_end_of_a_line_of_a_megabyte_is_kept(mine):
+    started = await mine.start(py("print('é'*500_000 + '!', end='')"))
+    await eventually(lambda: mine.list()[0].status != "running", 30)
+    got = await mine.output(started.id)
+    marker, _, line = got.stdout.partition("\n")
+    assert marker == f"... [{got.dropped} bytes dropped] ..."
+    assert set(line[:-1]) == {"é"} and line[-1] == "!"
+    assert len(line.encode()) + got.dropped == 1_000_001
+
+
 async def test_a_flood_leaves_the_newest_quarter_mebibyte_and_says_what_is_missing(mine):
     started = await mine.start(py("import sys\nfor i in range(1_000_000): sys.stdout.write(f'{i:06}\\n')\n"))
     await eventually(lambda: mine.list()[0].status != "running", 30)
@@ -304,6 +316,8 @@ SHAPES = {
     "two levels": "sh -c 'sleep 60 & echo $!; wait' & wait",
     "own session": "setsid sh -c 'echo $$; exec sleep 60' & wait",
     "double fork": "sh -c 'setsid sh -c \"echo \\$\\$; exec sleep 60\" & exit 0'; sleep 60",
+    "own environment": "sh -c 'setsid env -i sh -c \"echo \\$\\$; exec sleep 60\" & exit 0'; sleep 60",
+    "leader gone, own environment": "setsid env -i sh -c 'echo $$; exec sleep 60 >/dev/null 2>&1' & sleep 0.1",
     "ignores TERM": "trap '' TERM; echo $$; while :; do sleep 1; done",
     "stopped": "echo $$; kill -STOP $$",
     "leader gone": "sleep 60 >/dev/null 2>&1 & echo $!",
@@ -326,6 +340,24 @@ async def test_nothing_of_a_process_survives(registry, mine, shape, way):
     else:
         await registry.aclose()
     await gone([pid, started.pid], 0.5)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+async def test_ending_what_has_ended_spares_whoever_has_its_pid_by_then(registry, mine):
+    started = await mine.start(["true"])
+    await rest(mine, started.id)
+    await eventually(lambda: not os.path.exists(f"/proc/{started.pid}"))
+    other = await asyncio.create_subprocess_exec(
+        *sh("sleep 60 & echo $!; wait"), stdout=asyncio.subprocess.PIPE, start_new_session=True
+    )
+    child = int(await other.stdout.readline())
+    # Numbers come round after thousands of processes; the other one stands for whoever has this one then.
+    program = registry.entries("me")[0].process._program
+    program.origin = replace(program.origin, pid=other.pid)
+    await mine.kill(started.id)
+    assert alive(child) and alive(other.pid)
+    os.killpg(other.pid, signal.SIGKILL)
+    await other.wait()
 
 
 async def test_a_program_that_ended_leaves_no_zombie(mine):

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -25,6 +26,7 @@ SHAPES = {
     "background grandchild": "(echo . >/proc/self/fd/$1; exec sleep 300) & echo . >/proc/self/fd/$1; $2",
     "setsid grandchild": 'setsid sh -c "echo . >/proc/self/fd/$1; exec sleep 300" & echo . >/proc/self/fd/$1; $2',
     "daemon by double fork": '(setsid sh -c "(echo . >/proc/self/fd/$1; exec sleep 300) &" &) ; echo . >/proc/self/fd/$1; $2',
+    "daemon without its environment": '(setsid env -i sh -c "(echo . >/proc/self/fd/$1; exec sleep 300) &" &) ; echo . >/proc/self/fd/$1; $2',
     "ignores SIGTERM": "trap '' TERM HUP INT; echo . >/proc/self/fd/$1; sleep 300; sleep 300",
 }
 COUNT = {"child": 1, "ignores SIGTERM": 1}
@@ -104,9 +106,12 @@ async def test_no_process_survives_the_normal_end(name, pipe):
 async def test_the_shapes_do_survive_where_only_the_leader_is_killed(name, pipe):
     r, w = pipe
     env = ENV | {tree.MARKER: "control"}
+    locks, (soft, hard) = 1 << 60 | 7, resource.getrlimit(tree.FILE_LOCKS)
+    resource.setrlimit(tree.FILE_LOCKS, (locks, hard))
     plain = subprocess.Popen(  # noqa: ASYNC220
         shape(name, w), pass_fds=(w,), env=env, start_new_session=True
     )
+    resource.setrlimit(tree.FILE_LOCKS, (soft, hard))
     seen = tree.look(plain.pid)
     assert seen
     await arrived(r, name)
@@ -116,7 +121,7 @@ async def test_the_shapes_do_survive_where_only_the_leader_is_killed(name, pipe)
     os.close(w)
     with pytest.raises(BlockingIOError):
         os.read(r, 1)
-    left = tree.end(Origin(plain.pid, seen.start, "control"), leader=False)
+    left = tree.end(Origin(plain.pid, seen.start, "control", locks), leader=False)
     plain.wait()
     with anyio.fail_after(2):
         await anyio.wait_readable(r)

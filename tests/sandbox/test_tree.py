@@ -1,8 +1,10 @@
 """Finding and ending process trees."""
 
 import os
+import resource
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -67,6 +69,22 @@ def test_a_leader_that_is_another_process_by_then_is_not_killed(sleeper):
 def test_the_marker_must_match_whole(sleeper):
     assert tree.marked(sleeper.pid, "m1")
     assert not tree.marked(sleeper.pid, "m")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems show no limits")
+def test_a_limit_is_inherited_by_what_clears_its_environment():
+    soft, hard = resource.getrlimit(tree.FILE_LOCKS)
+    resource.setrlimit(tree.FILE_LOCKS, (1 << 60 | 5, hard))
+    try:
+        popen = subprocess.Popen(["env", "-i", "/bin/sleep", "300"], start_new_session=True)
+    finally:
+        resource.setrlimit(tree.FILE_LOCKS, (soft, hard))
+    with popen:
+        assert tree.limited(popen.pid, 1 << 60 | 5)
+        assert not tree.limited(popen.pid, 1 << 60)
+        assert not tree.limited(os.getpid(), 1 << 60 | 5)
+        popen.kill()
+    assert not tree.limited(popen.pid, 1 << 60 | 5)
 
 
 PS = """\

@@ -1,5 +1,6 @@
-"""The real server, over stdio, with programs that do not want to end: whatever ends the server ends them."""
+"""The real server, with programs that do not want to end: whatever ends the server, or the call, ends them."""
 
+import http.client
 import json
 import os
 import select
@@ -7,34 +8,74 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no subreaper")
 
 PROMISED = 2.0
+# Each writes the pid of what does not want to end into the file $1. END: what its leader does then.
 SHAPES = {
-    "child": "sleep 600 & echo $!; wait",
-    "background grandchild": "sh -c 'sleep 600 & echo $!; wait' & wait",
-    "setsid grandchild": "setsid sh -c 'echo $$; exec sleep 600' & wait",
-    "double-fork daemon": "sh -c 'setsid env -i sh -c \"echo \\$\\$; exec sleep 600\" & exit 0'; exec sleep 600",
-    "SIGTERM ignorer": "trap '' TERM; echo $$; while :; do sleep 1; done",
+    "child": "sleep 600 >/dev/null 2>&1 & echo $! > $1; END",
+    "background grandchild": "sh -c 'sleep 600 >/dev/null 2>&1 & echo $! > $0; wait' $1 & END",
+    "setsid grandchild": "setsid sh -c 'echo $$ > $0; exec sleep 600' $1 & END",
+    "double-fork daemon": "sh -c 'setsid env -i sh -c \"echo \\$\\$ > \\$0; exec sleep 600\" $0 >/dev/null 2>&1 & exit 0' $1; END",
+    "SIGTERM ignorer": "(trap '' TERM; sh -c 'echo $PPID > $0' $1; while :; do sleep 1; done) & END",
 }
+LEADER = {"stays": "sleep 600", "ends": "until [ -s $1 ]; do sleep 0.01; done"}
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 
 
-class Client:
-    """Speaks JSON-RPC with a server, line by line."""
+class Server:
+    """A server of its own over a folder, spoken to in JSON-RPC."""
 
-    def __init__(self, root, state):
+    def __init__(self, folder, *options):
+        self.root, state = folder / "root", folder / "state"
+        self.root.mkdir(exist_ok=True)
+        state.mkdir(exist_ok=True)
         env = {"PATH": os.environ["PATH"], "HOME": str(state), "XDG_STATE_HOME": str(state), "LANG": "C.UTF-8"}
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "toolbox_mcp", "--root", root, "--enable-exec", "--enable-shell", "--allow-command", "sh"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, start_new_session=True, cwd=root,
+            [sys.executable, "-P", "-m", "toolbox_mcp", "--root", self.root, "--enable-exec", "--allow-command", "sh", *options],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, start_new_session=True, cwd=self.root,
         )  # fmt: skip
         self.id = 0
-        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-        self.ask("initialize", hello)
+
+    def request(self, method, params):
+        self.id += 1
+        return {"jsonrpc": "2.0", "id": self.id, "method": method, "params": params}
+
+    def call(self, name, **arguments):
+        result = self.ask("tools/call", {"name": name, "arguments": arguments})
+        assert not result.get("isError"), result
+        return result["structuredContent"]
+
+    def begin(self, name, **arguments):
+        """Send a call without waiting for its answer; return its id."""
+        message = self.request("tools/call", {"name": name, "arguments": arguments})
+        self.send(message)
+        return message["id"]
+
+    def cancel(self, id_):
+        self.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id_}})
+
+    def pid(self):
+        """Return the pid of the server behind the guardian."""
+        return int(Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0])
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            with suppress(OSError):
+                pipe.close()
+
+
+class Stdio(Server):
+    def __init__(self, folder, *options):
+        super().__init__(folder, *options)
+        self.ask("initialize", HELLO)
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def send(self, message):
@@ -42,88 +83,246 @@ class Client:
         self.process.stdin.flush()
 
     def ask(self, method, params):
-        self.id += 1
-        self.send({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params})
+        message = self.request(method, params)
+        self.send(message)
         while True:
             answer = json.loads(self.process.stdout.readline())
-            if answer.get("id") == self.id:
+            if answer.get("id") == message["id"]:
                 return answer["result"]
 
-    def call(self, name, **arguments):
-        result = self.ask("tools/call", {"name": name, "arguments": arguments})
-        assert not result.get("isError"), result
-        return result["structuredContent"]
 
-    def server(self):
-        """Return the pid of the server behind the guardian."""
-        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as file:
-            return int(file.read().split()[0])
+class Http(Server):
+    def __init__(self, folder, *options):
+        super().__init__(folder, "--transport", "http", "--port", "0", *options)
+        self.address = self.process.stderr.readline().split(b"//")[1].split(b"/")[0].decode()
+        self.headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+        self.open = []
+        answer = self._post(self.request("initialize", HELLO))
+        self.headers |= {"mcp-session-id": answer.getheader("mcp-session-id"), "mcp-protocol-version": "2025-11-25"}
+        self._read(answer)
+        self._read(self._post({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+
+    def _post(self, message, method="POST"):
+        connection = http.client.HTTPConnection(self.address, timeout=30)
+        self.open.append(connection)
+        connection.request(method, "/mcp", json.dumps(message), self.headers)
+        return connection.getresponse()
+
+    def _read(self, answer):
+        lines = answer.read().decode().splitlines()
+        answer.close()
+        found = [line.removeprefix("data:") for line in lines if line.startswith(("data:", "{"))]
+        return [json.loads(line) for line in found if line.strip()]
+
+    def send(self, message):
+        # The answer of a call that is to run on is left unread.
+        connection = http.client.HTTPConnection(self.address, timeout=30)
+        self.open.append(connection)
+        connection.request("POST", "/mcp", json.dumps(message), self.headers)
+
+    def ask(self, method, params):
+        message = self.request(method, params)
+        return next(each["result"] for each in self._read(self._post(message)) if each.get("id") == message["id"])
+
+    def end_session(self):
+        self._read(self._post({}, "DELETE"))
+
+    def hang_up(self):
+        for connection in self.open:
+            connection.close()
+
+    def close(self):
+        self.hang_up()
+        super().close()
 
 
-@pytest.fixture
-def client(tmp_path):
-    root, state = tmp_path / "root", tmp_path / "state"
-    root.mkdir()
-    state.mkdir()
-    made = Client(str(root), state)
-    yield made
-    made.process.kill()
-    made.process.wait()
-    for pipe in (made.process.stdin, made.process.stdout):
-        with suppress(OSError):
-            pipe.close()
+TRANSPORTS = {"stdio": Stdio, "http": Http}
 
 
-ENDS = {
-    "stdin EOF": lambda client: client.process.stdin.close(),
-    "SIGTERM": lambda client: client.process.terminate(),
-    "SIGINT": lambda client: client.process.send_signal(signal.SIGINT),
-    "SIGKILL of the guardian": lambda client: client.process.kill(),
-    "SIGKILL of the server": lambda client: os.kill(client.server(), signal.SIGKILL),
-    "SIGKILL of the client's group": lambda client: os.killpg(client.process.pid, signal.SIGKILL),
-}
-
-
-@pytest.mark.parametrize("end", ENDS)
-def test_no_background_process_survives_the_server(client, end):
-    handles = {}
+@contextmanager
+def serving(transport, folder, *options):
+    made = TRANSPORTS[transport](folder, *options)
     try:
-        handles["server"] = os.pidfd_open(client.server())
+        yield made
+    finally:
+        made.close()
+
+
+class Victims:
+    """What was started in every shape, held by pidfds, so that no pid is ever mistaken."""
+
+    def __init__(self):
+        self.handles = {}
+        self.started = 0
+
+    def hold(self, name, pid):
+        # What has ended by now is what is promised.
+        with suppress(ProcessLookupError):
+            self.handles[name] = os.pidfd_open(pid)
+
+    def start(self, server, leader="stays", how="process_start"):
+        """Start each shape, in the background or as a call; return what each call was answered, or its id."""
+        given = {}
         for shape, text in SHAPES.items():
-            started = client.call("process_start", command="sh", args=["-c", text])
-            output = client.call("process_output", id=started["id"], wait_for=r"^\d+\n")["stdout"]
-            handles[shape] = os.pidfd_open(int(output))
-        ENDS[end](client)
-        deadline = time.monotonic() + PROMISED
-        left = [
+            self.started += 1
+            file = server.root / f"pid{self.started}.{server.process.pid}"
+            arguments = {"command": "sh", "args": ["-c", text.replace("END", LEADER[leader]), "sh", str(file)]}
+            given[shape] = server.call(how, **arguments) if how == "process_start" else server.begin(how, **arguments)
+            self.hold(f"{shape} by {how}", _written(file))
+        return given
+
+    def left(self, seconds=PROMISED):
+        """Return the names of those that are still there after so many seconds, at most."""
+        deadline = time.monotonic() + seconds
+        return [
             name
-            for name, handle in handles.items()
+            for name, handle in self.handles.items()
             if not select.select([handle], [], [], max(0.0, deadline - time.monotonic()))[0]
         ]
-        assert left == []
-    finally:
-        for handle in handles.values():
+
+    def alive(self):
+        return [name for name, handle in self.handles.items() if not select.select([handle], [], [], 0)[0]]
+
+    def close(self):
+        for handle in self.handles.values():
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
             os.close(handle)
 
 
-def test_no_program_of_a_call_survives_the_server(client):
-    client.id += 1
-    arguments = {"command": "echo $$ > pid; setsid sleep 600 & wait", "shell": "sh"}
-    client.send(
-        {"jsonrpc": "2.0", "id": client.id, "method": "tools/call", "params": {"name": "shell", "arguments": arguments}}
-    )
-    found = []
-    deadline = time.monotonic() + 10
-    root = client.process.args[client.process.args.index("--root") + 1]
-    while not found and time.monotonic() < deadline:
-        with suppress(FileNotFoundError, ValueError), open(os.path.join(root, "pid")) as file:
-            found = [int(file.read())]
-        select.select([], [], [], 0.01)
-    handle = os.pidfd_open(found[0])
-    client.process.stdin.close()
+def _written(file):
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with suppress(FileNotFoundError, ValueError):
+            text = file.read_text()
+            if text.endswith("\n"):
+                return int(text)
+        select.select([], [], [], 0.005)
+    raise AssertionError(f"nothing was written to {file}")
+
+
+@pytest.fixture
+def victims():
+    made = Victims()
+    yield made
+    made.close()
+
+
+ENDS = {
+    "stdin EOF": lambda server: server.process.stdin.close(),
+    "SIGTERM": lambda server: server.process.terminate(),
+    "SIGINT": lambda server: server.process.send_signal(signal.SIGINT),
+    "SIGHUP": lambda server: server.process.send_signal(signal.SIGHUP),
+    "SIGKILL of the guardian": lambda server: server.process.kill(),
+    "SIGKILL of the server": lambda server: os.kill(server.pid(), signal.SIGKILL),
+    "SIGTERM of the server": lambda server: os.kill(server.pid(), signal.SIGTERM),
+    "crash": lambda server: os.kill(server.pid(), signal.SIGSEGV),
+    "SIGKILL of the client's group": lambda server: os.killpg(server.process.pid, signal.SIGKILL),
+    "SIGKILL of the server's group": lambda server: os.killpg(server.pid(), signal.SIGKILL),
+}
+SERVER_ENDS = [(t, end) for t in TRANSPORTS for end in ENDS if (t, end) != ("http", "stdin EOF")]
+
+
+@pytest.mark.parametrize(("transport", "end"), SERVER_ENDS)
+def test_nothing_survives_the_server(tmp_path, victims, transport, end):
+    with serving(transport, tmp_path) as server:
+        victims.hold("server", server.pid())
+        victims.start(server)
+        victims.start(server, how="bash")
+        ENDS[end](server)
+        assert victims.left() == []
+
+
+LIMITS = {
+    "its time-out": ("--set", "command_timeout=2"),
+    "its deadline": ("--set", 'tool_timeouts={"bash": 2}'),
+}
+# Over stdio hanging up is the end of the server.
+CALL_ENDS = [(t, way) for t in TRANSPORTS for way in ("its own end", *LIMITS, "cancellation")] + [
+    ("http", "hanging up")
+]
+
+
+@pytest.mark.parametrize(("transport", "way"), CALL_ENDS)
+def test_nothing_survives_a_call(tmp_path, victims, transport, way):
+    limit = LIMITS.get(way, ())
+    with serving(transport, tmp_path, *limit) as server:
+        calls = victims.start(server, "ends" if way == "its own end" else "stays", "bash")
+        if way == "cancellation":
+            for id_ in calls.values():
+                server.cancel(id_)
+        elif way == "hanging up":
+            server.hang_up()
+        # A limit is counted from the beginning of the call, which is before its programs are there.
+        assert victims.left(PROMISED * (2 if limit else 1)) == []
+        assert server.ask("ping", {}) == {}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("leader", LEADER)
+def test_nothing_survives_process_kill(tmp_path, victims, transport, leader):
+    with serving(transport, tmp_path) as server:
+        for started in victims.start(server, leader).values():
+            server.call("process_kill", id=started["id"])
+        assert victims.left() == []
+        assert server.ask("ping", {}) == {}
+
+
+def test_nothing_survives_the_end_of_a_session(tmp_path, victims):
+    with serving("http", tmp_path) as server:
+        victims.start(server)
+        victims.start(server, how="bash")
+        server.end_session()
+        # Those that do not listen are given 2 s before they are killed.
+        assert victims.left(PROMISED + 0.5) == []
+        assert server.process.poll() is None
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize(
+    "end", ["SIGTERM", "SIGKILL of the guardian", "SIGKILL of the server", "SIGKILL of the client's group"]
+)
+def test_a_server_ends_its_own_programs_and_not_those_of_another_one(tmp_path, victims, transport, end):
+    others = Victims()
     try:
-        assert select.select([handle], [], [], PROMISED)[0]
+        # The same folder and the same state, as two clients on one project have them.
+        with serving(transport, tmp_path) as server, serving(transport, tmp_path) as other:
+            victims.start(server)
+            others.hold("server", other.pid())
+            others.start(other)
+            ENDS[end](server)
+            assert victims.left() == []
+            server.process.wait(PROMISED)
+            assert others.alive() == list(others.handles)
+            assert other.ask("ping", {}) == {}
     finally:
-        os.close(handle)
+        others.close()
+
+
+def test_a_call_from_the_command_line_leaves_nothing_behind(tmp_path, victims):
+    for name in ("root", "state"):
+        (tmp_path / name).mkdir()
+    file = tmp_path / "pid"
+    line = SHAPES["double-fork daemon"].replace("END", LEADER["stays"])
+    arguments = json.dumps({"command": "sh", "args": ["-c", line, "sh", str(file)]})
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "state"), "LANG": "C.UTF-8"}
+    argv = [
+        sys.executable,
+        "-P",
+        "-m",
+        "toolbox_mcp",
+        "call",
+        "bash",
+        arguments,
+        "--root",
+        tmp_path / "root",
+        "--enable-exec",
+        "--allow-command",
+        "sh",
+    ]
+    with subprocess.Popen(
+        argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        victims.hold("daemon", _written(file))
+        os.killpg(process.pid, signal.SIGKILL)
+        assert victims.left() == []

@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr
 from toolbox_mcp.safety.commands import Variables
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.paths import ProjectPath
-from toolbox_mcp.safety.shell_rules import check
+from toolbox_mcp.safety.shell_rules import check, check_environment
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.exec_result import ExecResult
 from toolbox_mcp.tools.results import Budget, Record
@@ -118,6 +118,8 @@ async def shell(
     folder = work_dir or kept.work_dir
     shown = folder.shown if folder else "."
     given = {**kept.env, **(env or {})}
+    # Each call brings as much as it may, and a session adds it up.
+    check_environment(given)
     variables = await shells.environment(given)
     deadline = time.monotonic() + settings.max_tool_timeout
     steps: list[ShellStep] = []

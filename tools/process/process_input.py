@@ -32,7 +32,10 @@ async def process_input(
     end: Annotated[bool, Field(description="close stdin afterwards; on a terminal, send end-of-file")] = False,
 ) -> ProcessInput:
     """Write to the stdin or terminal of a background process, such as a REPL."""
-    data = text.encode()
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise ToolError(Code.INVALID_ARGS, "text: is not valid Unicode") from None
     if len(data) > MAX_INPUT:
         raise ToolError(Code.INVALID_ARGS, f"text: has {len(data)} bytes, more than {MAX_INPUT}", "send it in parts")
     return ProcessInput(id=id, written=await processes.write(id, data, end=end))

@@ -107,36 +107,29 @@ def cargo(text: str) -> Counts | None:
     return Counts(passed, failed, 0, skipped)
 
 
-def go(text: str) -> tuple[Counts | None, str]:
-    """Read `go test -json`: the counts, and the text that it would have printed."""
-    outcomes = {"pass": 0, "fail": 0, "skip": 0}
-    printed: list[str] = []
-    seen = False
-    for line in text.splitlines():
-        event = _json(line.encode()) if line.startswith("{") else {}
-        if not event:
-            printed.append(line + "\n")
-            continue
-        seen = True
-        if event.get("Action") == "output":
-            printed.append(str(event.get("Output", "")))
-        elif event.get("Test") and (action := str(event.get("Action"))) in outcomes:
-            outcomes[action] += 1
-    counts = Counts(outcomes["pass"], outcomes["fail"], 0, outcomes["skip"]) if seen else None
-    return counts, "".join(printed)
-
-
 def npm(text: str) -> Counts | None:
     """Read the summary of the usual runners behind npm: node's own, jest and vitest, mocha."""
-    if tap := dict(re.findall(r"^(?:#|ℹ) (pass|fail|skipped) (\d{1,9})\s*$", text, re.MULTILINE)):
-        return Counts(int(tap.get("pass", 0)), int(tap.get("fail", 0)), 0, int(tap.get("skipped", 0)))
-    if jest := re.findall(r"^\s*Tests:?\s+(.*\d+ (?:passed|failed).*)$", text, re.MULTILINE):
-        words = {word: int(count) for count, word in re.findall(r"(\d{1,9}) (passed|failed|skipped|todo)", jest[-1])}
-        return Counts(words.get("passed", 0), words.get("failed", 0), 0, words.get("skipped", 0) + words.get("todo", 0))
-    if mocha := re.findall(r"^\s+(\d{1,9}) (passing|failing|pending)\b", text, re.MULTILINE):
-        words = {word: int(count) for count, word in mocha}
-        return Counts(words.get("passing", 0), words.get("failing", 0), 0, words.get("pending", 0))
-    return None
+    tap = re.findall(r"^(?:#|ℹ) (pass|fail|skipped|todo) (\d{1,9})\s*$", text, re.MULTILINE)
+    jest = re.findall(r"^\s*Tests:?\s+(.*\d+ (?:passed|failed|skipped|todo).*)$", text, re.MULTILINE)
+    mocha = re.findall(r"^\s+(\d{1,9}) (passing|failing|pending)\b", text, re.MULTILINE)
+    if tap:
+        found = [(int(count), word) for word, count in tap]
+    elif jest:
+        found = [
+            (int(n), word) for line in jest for n, word in re.findall(r"(\d{1,9}) (passed|failed|skipped|todo)", line)
+        ]
+    elif mocha:
+        found = [(int(count), word) for count, word in mocha]
+    else:
+        return None
+
+    def total(*words: str) -> int:
+        # A workspace has a summary for each of its packages.
+        return sum(count for count, word in found if word in words)
+
+    return Counts(
+        total("pass", "passed", "passing"), total("fail", "failed", "failing"), 0, total("skipped", "todo", "pending")
+    )
 
 
 def _last(text: str, *beginnings: str) -> str:

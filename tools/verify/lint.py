@@ -6,18 +6,19 @@ import re
 import stat
 import tempfile
 from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.paths import ProjectPath
 from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.text import clean
 from toolbox_mcp.sandbox.runner import Finished
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.results import Text
 from toolbox_mcp.tools.services import Progress, Settings, Toolchains
-from toolbox_mcp.tools.threads import Stop, reading
-from toolbox_mcp.tools.verify.running import Project, insist, operand, report, run
+from toolbox_mcp.tools.threads import reading
+from toolbox_mcp.tools.verify.running import Project, insist, operand, report, run, written
 
 LINTERS = ("rubocop", "standard", "ruff")
 
@@ -40,18 +41,20 @@ async def lint(
         await reading(lambda stop: insist(path))
     where = [operand(path)] if path else []
     with tempfile.TemporaryDirectory(prefix="toolbox-report-") as folder:
-        file = Path(folder, "report")
+        file = os.path.join(folder, "report")
         if chosen == "ruff":
-            argv = [project.program("ruff"), "check", "--output-format=concise", *(["--fix"] * autocorrect), *where]
-            extra: list[str] = []
+            argv = [project.program("ruff"), "check", *(["--fix"] * autocorrect), *where]
+            extra = ["--output-format=json", f"--output-file={file}"]
         else:
             fix = {"rubocop": "--autocorrect", "standard": "--fix"}[chosen]
             gem, name = {"rubocop": ("rubocop", "rubocop"), "standard": ("standard", "standardrb")}[chosen]
             argv = project.bundled([name, "--no-color", "--format=simple", *([fix] * autocorrect), *where], gem)
             extra = ["--format=json", f"--out={file}"]
         done = await run(toolchains, progress, [*argv, *extra], settings.toolchain_timeout)
-        written = await reading(partial(_read, file)) if extra else ""
-    offenses = _reported(written) if extra else _ruff(done)
+        read = partial(_ruff, toolchains.cwd) if chosen == "ruff" else _rubocop
+        offenses, text = await reading(lambda stop: read(written(file)))
+    if text is not None:
+        done = replace(done, stdout=replace(done.stdout, text=text))
     return report(_headline(done, offenses), argv, done)
 
 
@@ -85,23 +88,27 @@ def _headline(done: Finished, offenses: int | None) -> str:
     return f"LINT: offenses found ({offenses})" if offenses else "LINT ERROR"
 
 
-def _ruff(done: Finished) -> int | None:
-    """Return how many offenses are left, off ruff's last line: `Found 3 errors (2 fixed, 1 remaining).`"""
-    found = re.findall(r"^Found (\d+) errors?(?: \(\d+ fixed, (\d+) remaining\))?\.", done.stdout.text, re.MULTILINE)
-    return int(found[-1][1] or found[-1][0]) if found else None
-
-
-def _reported(written: str) -> int | None:
-    """Return how many offenses a report of rubocop's counts that were not corrected."""
+def _ruff(base: str, found: bytes) -> tuple[int | None, str | None]:
+    """Return how many offenses a report of ruff's has, and its lines as ruff prints them for people."""
     try:
-        files = json.loads(written)["files"]
-        return sum(not offense.get("corrected") for file in files for offense in file["offenses"])
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-        return None
+        rows = [
+            (
+                os.path.relpath(each["filename"], base),
+                int(each["location"]["row"]),
+                int(each["location"]["column"]),
+                f"{each['code'] or 'invalid-syntax'} {'[*] ' if each.get('fix') else ''}{each['message']}",
+            )
+            for each in json.loads(found)
+        ]
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return None, None
+    return len(rows), clean("".join(f"{name}:{row}:{column}: {text}\n" for name, row, column, text in rows))
 
 
-def _read(file: Path, stop: Stop) -> str:
+def _rubocop(found: bytes) -> tuple[int | None, None]:
+    """Return how many offenses a report of rubocop's has that were not corrected."""
     try:
-        return file.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+        files = json.loads(found)["files"]
+        return sum(not offense.get("corrected") for file in files for offense in file["offenses"]), None
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return None, None

@@ -8,17 +8,22 @@ import shlex
 import stat
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
+
+from mcp_types import TextContent
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.roots import FIND, Place
 from toolbox_mcp.safety.text import visible_name
 from toolbox_mcp.sandbox.programs import Toolchains
-from toolbox_mcp.sandbox.runner import Finished
+from toolbox_mcp.sandbox.runner import Finished, Seen
 from toolbox_mcp.tools.exec_result import HOW, ExecResult
 from toolbox_mcp.tools.progress import Progress
-from toolbox_mcp.tools.results import Text
+from toolbox_mcp.tools.results import Answer, Budget, Text, at_most
+
+REPORT_BYTES = 64 << 20
+"""How much of a report is read; a guess that no project comes near."""
 
 SNIFFED = 1 << 20
 """Bytes of a project file that are looked at to find out what the project uses."""
@@ -28,20 +33,31 @@ NAMES_SEEN = 1000
 """Entries of a folder that are looked at to find out what language it holds; a guess."""
 
 
-async def run(toolchains: Toolchains, progress: Progress, argv: Sequence[str], timeout: float) -> Finished:
+async def run(
+    toolchains: Toolchains, progress: Progress, argv: Sequence[str], timeout: float, seen: Seen | None = None
+) -> Finished:
     """Run argv in the base, reporting the seconds it has taken. ToolError(unavailable) where it is not installed."""
     ticking = asyncio.create_task(_tick(progress, timeout)) if progress.wanted else None
     try:
-        return await toolchains.run(argv, timeout=timeout)
+        return await toolchains.run(argv, timeout=timeout, seen=seen)
     finally:
         if ticking:
             ticking.cancel()
 
 
-def report(headline: str, argv: Sequence[str], done: Finished, note: str = "") -> Text:
-    """Return the headline, the command line, the exec form, and last a note if there is one."""
+def report(
+    headline: str, argv: Sequence[str], done: Finished, failures: Finished | None = None, note: str = ""
+) -> "Report":
+    """Return the headline, the command line, the exec form, and last a note if there is one.
+
+    failures: what alone is told where the whole does not fit.
+    """
     last = f"\n({note})" if note else ""
-    return Text(f"{headline}\n$ {visible_name(shlex.join(argv))}\n{ExecResult.of(done).rendered()}{last}", HOW)
+
+    def form(finished: Finished) -> str:
+        return f"{headline}\n$ {visible_name(shlex.join(argv))}\n{ExecResult.of(finished).rendered()}{last}"
+
+    return Report(form(done), HOW, failures=form(failures) if failures else None)
 
 
 def insist(path: Place, selector: str = "(?!)") -> None:
@@ -50,6 +66,29 @@ def insist(path: Place, selector: str = "(?!)") -> None:
     file = replace(path, parts=tuple(re.sub(f"(?:{selector})$", "", name, flags=re.DOTALL).split("/")))
     if path.stat() is None and file.stat() is None:
         raise ToolError(Code.NOT_FOUND, f"there is no {file.shown}", file.similar() or FIND)
+
+
+@dataclass(frozen=True)
+class Report(Text):
+    """A text of which only the failures count where it has to be cut."""
+
+    failures: str | None = None
+
+    def fit(self, budget: Budget) -> Answer:
+        """Return the whole, or what is about failures with as much of it as fits."""
+        whole = budget.fit(self.body, self.more)
+        if not whole.truncated or self.failures is None:
+            return super().fit(budget)
+        cut = budget.fit(self.failures, self.more)
+        total = whole.truncated["tokens"]
+        left = cut.truncated["tokens"] - cut.truncated["cut"] if cut.truncated else cut.tokens or at_most(cut.text) // 4
+        meta = dict(self.meta) | {"truncated": {"tokens": total, "cut": max(1, total - left)}}
+        return Answer([TextContent(type="text", text=cut.text)], meta=meta, tokens=cut.tokens)
+
+
+def written(file: str) -> bytes:
+    """Return a report that a project's own code wrote, or could put something else in the place of; empty if so."""
+    return _beginning(file, REPORT_BYTES)
 
 
 def operand(path: Place) -> str:
@@ -96,14 +135,7 @@ class Project:
 
     def text(self, name: str) -> str:
         """Return the beginning of a file, empty where there is none."""
-        try:
-            fd = os.open(os.path.join(self._base, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
-            return ""
-        with open(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                return ""
-            return file.read(SNIFFED).decode("utf-8", "replace")
+        return _beginning(os.path.join(self._base, name), SNIFFED).decode("utf-8", "replace")
 
     def program(self, name: str) -> str:
         """Return what runs a Python program: that of the project's own environment, or the one on the PATH."""
@@ -119,6 +151,23 @@ class Project:
             return argv
         listed = gem is None or re.search(rf"\b{re.escape(gem)}\b", self.text("Gemfile") + self.text("Gemfile.lock"))
         return ["bundle", "exec", *argv] if listed else argv
+
+
+def _beginning(file: str, most: int) -> bytes:
+    """Return the beginning of a regular file; empty for anything else, without following a link or waiting."""
+    try:
+        fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return b""
+        with open(fd, "rb", closefd=False) as handle:
+            return handle.read(most)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
 
 
 async def _tick(progress: Progress, timeout: float) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Callable, Mapping
@@ -16,10 +17,11 @@ from toolbox_mcp.sandbox.runner import Finished
 from toolbox_mcp.tools.progress import Progress
 from toolbox_mcp.tools.results import Text
 from toolbox_mcp.tools.settings import ToolSettings
-from toolbox_mcp.tools.threads import Stop, reading
+from toolbox_mcp.tools.threads import reading
 from toolbox_mcp.tools.verify import counting
 from toolbox_mcp.tools.verify.counting import NONE_RAN, Counts, headline
-from toolbox_mcp.tools.verify.running import Project, insist, operand, report, run
+from toolbox_mcp.tools.verify.running import Project, insist, operand, report, run, written
+from toolbox_mcp.tools.verify.summary import GoEvents, Summary, SummaryLines
 
 Framework = Literal["rspec", "minitest", "pytest", "unittest", "npm", "cargo", "go"]
 
@@ -31,26 +33,24 @@ SELECTORS: Mapping[Framework, str] = {
 }
 """What may stand behind the path of a file, or of a folder, to choose among its tests."""
 
-REPORT_BYTES = 64 << 20
-"""How much of a runner's report is read; a guess that no suite comes near."""
-
 
 @dataclass(frozen=True)
 class Suite:
     """One way to run tests.
 
-    extra: arguments behind argv that are of no interest to a reader; REPORT stands for the file of a report. counts: how to read them off the report, or off the output.
-    nothing: exit statuses that say that there were no tests. seeks: where the runner looks for which tests, told when
-    there were none.
+    extra: arguments behind argv that are of no interest to a reader; REPORT stands for the file of a report.
+    reported: reads the counts off that file. summary: reads them off the output while it comes. nothing: exit statuses
+    that say that there were no tests. failures: what the first line about a failure looks like. seeks: where the runner looks for
+    which tests, told when there were none.
     """
 
     argv: list[str]
     extra: tuple[str, ...] = ()
-    counts: Callable[[str], Counts | None] | None = None
     reported: Callable[[bytes], Counts | None] | None = None
+    summary: Callable[[], Summary] | None = None
     nothing: tuple[int, ...] = ()
+    failures: str = ""
     seeks: str = ""
-    translated: Callable[[str], tuple[Counts | None, str]] | None = None
 
 
 async def run_suite(suite: Suite, toolchains: Toolchains, settings: ToolSettings, progress: Progress) -> Text:
@@ -58,11 +58,18 @@ async def run_suite(suite: Suite, toolchains: Toolchains, settings: ToolSettings
     with tempfile.TemporaryDirectory(prefix="toolbox-report-") as folder:
         file = os.path.join(folder, "report")
         argv = [*suite.argv, *(part.replace("REPORT", file) for part in suite.extra)]
-        done = await run(toolchains, progress, argv, settings.toolchain_timeout)
-        written = await reading(partial(_read, file)) if suite.reported else b""
-    counts, done = _counted(suite, done, written)
+        summary = suite.summary() if suite.summary else None
+        done = await run(toolchains, progress, argv, settings.toolchain_timeout, summary.feed if summary else None)
+        counts = summary.counts() if summary else None
+        if reported := suite.reported:
+            counts = await reading(lambda stop: reported(written(file)))
     first = headline(done, counts, settings.toolchain_timeout, nothing_ran=done.exit_code in suite.nothing)
-    return report(first, suite.argv, done, suite.seeks if first == NONE_RAN else "")
+    if isinstance(summary, GoEvents):
+        printed, failed = summary.printed()
+        done = replace(done, stdout=printed)
+        return report(first, suite.argv, done, replace(done, stdout=replace(printed, text=failed)))
+    note = suite.seeks if first == NONE_RAN else ""
+    return report(first, suite.argv, done, _from_first(suite.failures, done), note)
 
 
 def detect(project: Project) -> Framework:
@@ -103,23 +110,46 @@ def suite_of(framework: Framework, project: Project, path: Place | None, pattern
     match framework:
         case "rspec":
             argv = ["rspec", "--no-color", "--format", "progress", *where]
-            return Suite(project.bundled(argv), ("--format=json", "--out=REPORT"), reported=counting.rspec)
+            return Suite(
+                project.bundled(argv),
+                ("--format=json", "--out=REPORT"),
+                reported=counting.rspec,
+                failures=r"Failures:$|An error occurred ",
+            )
         case "minitest":
             return Suite(
-                project.bundled(["rake", "test", *(f"TEST={each}" for each in where)]), counts=counting.minitest
+                project.bundled(["rake", "test", *(f"TEST={each}" for each in where)]),
+                summary=partial(SummaryLines, r"\d+ (?:runs|tests), ", counting.minitest),
+                failures=r" *(?:\d+\) )?(?:Failure|Error):",
             )
         case "pytest":
             chosen = [f"-k{pattern}"] if pattern else []
             argv = [project.program("pytest"), "-q", "--color=no", *chosen, *where]
-            return Suite(argv, ("--junitxml=REPORT",), reported=counting.pytest, nothing=(5,))
+            return Suite(
+                argv,
+                ("--junitxml=REPORT",),
+                reported=counting.pytest,
+                nothing=(5,),
+                failures=r"=+ (?:FAILURES|ERRORS) =+$",
+            )
         case "unittest":
             return _unittest(project, path, pattern)
         case "npm":
-            return Suite(["npm", "test", *(["--", *where] if where else [])], counts=counting.npm)
+            return Suite(
+                ["npm", "test", *(["--", *where] if where else [])],
+                summary=partial(
+                    SummaryLines, r"[#ℹ] \w+ \d|Tests:?[ \x1b]|\d+ (?:passing|failing|pending)\b", counting.npm
+                ),
+                failures=r"✖ failing tests:|not ok \d| +● | +\d+ failing$| *FAIL ",
+            )
         case "cargo":
-            return Suite(["cargo", "test", "--color=never", *_cargo_target(path)], counts=counting.cargo)
+            return Suite(
+                ["cargo", "test", "--color=never", *_cargo_target(path)],
+                summary=partial(SummaryLines, "test result: ", counting.cargo),
+                failures=r"failures:$|error(?:\[E\d+\])?: ",
+            )
         case "go":
-            return Suite(["go", "test", "-json", _go_packages(path)], translated=counting.go)
+            return Suite(["go", "test", "-json", _go_packages(path)], summary=GoEvents)
 
 
 def _unittest(project: Project, path: Place | None, pattern: str | None) -> Suite:
@@ -133,7 +163,13 @@ def _unittest(project: Project, path: Place | None, pattern: str | None) -> Suit
         files = pattern or "test*.py"
         argv += ["discover", f"-s{start}", f"-p{files}", *(["-t."] if start == "." else [])]
         seeks = f"unittest looks in {start} and packages below it for {files} with TestCase classes"
-    return Suite(argv, counts=counting.unittest, nothing=(5,), seeks=f"{seeks}; framework=pytest finds functions too")
+    return Suite(
+        argv,
+        summary=partial(SummaryLines, r"Ran \d|OK|FAILED", counting.unittest),
+        nothing=(5,),
+        failures="={70}$",
+        seeks=f"{seeks}; framework=pytest finds functions too",
+    )
 
 
 def _go_packages(path: Place | None) -> str:
@@ -165,19 +201,16 @@ def _has_test_script(text: str) -> bool:
     return isinstance(scripts, dict) and isinstance(scripts.get("test"), str)
 
 
-def _counted(suite: Suite, done: Finished, written: bytes) -> tuple[Counts | None, Finished]:
-    if suite.reported:
-        return suite.reported(written), done
-    if suite.translated:
-        counts, text = suite.translated(done.stdout.text)
-        return counts, replace(done, stdout=replace(done.stdout, text=text))
-    # unittest and some others print their summary to stderr.
-    return (suite.counts(done.stdout.text) or suite.counts(done.stderr.text)) if suite.counts else None, done
-
-
-def _read(file: str, stop: Stop) -> bytes:
-    try:
-        with open(file, "rb") as handle:
-            return handle.read(REPORT_BYTES)
-    except OSError:
-        return b""
+def _from_first(pattern: str, done: Finished) -> Finished | None:
+    """Return a run without what its streams say before the first failure; None where nothing is to be left out."""
+    if done.exit_code == 0 or not pattern:
+        return None
+    streams = {}
+    for name, stream in (("stdout", done.stdout), ("stderr", done.stderr)):
+        found = re.search(rf"^(?:{pattern})", stream.text, re.MULTILINE)
+        if found and found.start():
+            before = len(stream.text[: found.start()].encode("utf-8", "replace"))
+            streams[name] = replace(stream, text=f"... [{before} bytes dropped] ...\n{stream.text[found.start() :]}")
+    if not streams:
+        return None
+    return replace(done, stdout=streams.get("stdout", done.stdout), stderr=streams.get("stderr", done.stderr))

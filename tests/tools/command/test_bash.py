@@ -125,3 +125,65 @@ async def test_a_disabled_tool_tells_nothing_about_its_arguments(call):
         "code": "exec_disabled",
         "hint": "the operator can set enable_exec_tools: true",
     }
+
+
+@pytest.fixture
+def planted(project):
+    """Programs in the project that would leave a mark, and a PATH that leads to them by relative folders."""
+    (project / "bin").mkdir()
+    for place in ("cat", "sh", "bin/cat", "bin/sh"):
+        (project / place).write_text("#!/bin/sh\necho planted\n")
+        (project / place).chmod(0o755)
+    return ":.:bin:./bin:/usr/bin:/bin"
+
+
+@pytest.mark.parametrize("tool", ["bash", "process_start"])
+async def test_a_relative_folder_of_the_path_decides_nothing(call, planted, tool):
+    call.env["PATH"] = planted
+    if tool == "bash":
+        assert await call("bash", command="cat") == "exit: 0\n(no output)"
+        return
+    await call("process_start", command="cat")
+    result = await call.result("process_output", {"id": "proc_1", "wait": 10})
+    assert (result.structured_content["stdout"], result.structured_content["exit_code"]) == ("", 0)
+
+
+async def test_a_program_that_is_only_in_a_relative_folder_is_unavailable(call, planted):
+    call.env["PATH"] = ".:bin"
+    assert await call.code("bash", command="cat") == "unavailable"
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("cat < /dev/tty || echo none", "none"),
+        ('read x; echo "got <$x>"', "got <>"),
+        ("exec <&- >&- 2>&-; exit 0", ""),
+        ("printf '\\377\\376\\000\\001abc\\r\\n\\342\\200\\256'", "\ufffd\ufffdabc"),
+        ("sleep 60 & echo left", "left"),
+        ("setsid sleep 60 >/dev/null 2>&1 & echo left", "left"),
+        ("trap '' TERM HUP; echo deaf", "deaf"),
+    ],
+)
+async def test_a_program_that_behaves_badly_is_answered(call, script, text):
+    result = await call.result("bash", {"command": "sh", "args": ["-c", script]})
+    fields = result.structured_content
+    assert (fields["exit_code"], fields["timed_out"], fields["stdout"].strip()) == (0, False, text)
+
+
+@pytest.mark.parametrize("writer", ["head -c 1000000 /dev/zero | tr '\\0' x", "yes | head -c 100000000"])
+async def test_a_flood_and_a_line_without_end_are_cut_and_counted(call, writer):
+    result = await call.result("bash", {"command": "sh", "args": ["-c", writer]})
+    fields = result.structured_content
+    assert (fields["exit_code"], fields["stdout_truncated"]) == (0, True)
+    assert fields["stdout_bytes"] in (1_000_000, 100_000_000)
+    assert len(result.content[0].text) < 20_000
+
+
+async def test_arguments_longer_than_the_system_takes_are_refused(call):
+    assert await call.code("bash", command="printf", args=["x" * (3 << 20)]) == "too_large"
+
+
+async def test_text_that_is_no_text_is_refused(call):
+    assert await call.code("bash", command="printf\ud800") == "command_denied"
+    assert await call.code("bash", command="printf", args=["a\ud800"]) == "invalid_args"

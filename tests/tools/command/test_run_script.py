@@ -84,6 +84,14 @@ async def test_refuses(call, script, project, arguments, code):
     assert not (project / "ran").exists()
 
 
+async def test_an_interpreter_in_a_relative_folder_of_the_path_is_not_used(call, script, project, monkeypatch):
+    monkeypatch.chdir(project)
+    (project / "sh").write_text("#!/bin/sh\necho planted\n")
+    (project / "sh").chmod(0o755)
+    call.env["PATH"] = ":.:/usr/bin:/bin"
+    assert await call("run_script", path=script("a.sh", "echo real")) == "exit: 0\n--- stdout ---\nreal"
+
+
 async def test_needs_the_second_switch(call, script):
     call.gate = Gate(enable_exec_tools=True)
     assert await call.code("run_script", path=script("a.sh", "")) == "shell_disabled"

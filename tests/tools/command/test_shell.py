@@ -150,6 +150,14 @@ async def test_the_name_of_a_session_stays_when_the_output_is_cut(call):
     assert result.content[0].text.endswith(f"\nsession: {result.structured_content['session']}")
 
 
+async def test_the_environment_of_a_session_is_bounded_as_that_of_a_call(call):
+    env = {f"A{number}": "1" for number in range(200)}
+    session = (await call.result("shell", {"command": "true", "env": env})).structured_content["session"]
+    more = {f"B{number}": "1" for number in range(57)}
+    assert await call.code("shell", command="true", session=session, env=more) == "command_denied"
+    assert await call("shell", command="echo $A199$B1", session=session) == "exit: 0\n--- stdout ---\n1"
+
+
 async def test_the_environment_is_scrubbed_and_layered(call):
     call.shell = {"base_env": {"BASE": "base", "A": "base"}}
     result = await call.result("shell", {"command": "env; echo $A", "env": {"A": "call"}})

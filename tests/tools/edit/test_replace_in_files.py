@@ -249,8 +249,10 @@ async def test_progress_grows_with_the_files(call, project):
     async def report(done, total, message):
         told.append((done, message))
 
+    call.client_options = {"mode": "legacy"}
     client = await call.client()
     await client.call_tool("replace_in_files", {"pattern": "(x+)y", "regex": True}, progress_callback=report)
+    assert told
     assert [done for done, _ in told] == sorted({done for done, _ in told})
 
 

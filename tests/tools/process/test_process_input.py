@@ -33,4 +33,5 @@ async def test_refuses(call, start, ended):
     assert await call.code("process_input", id=gone, text="x") == "refused"
     assert await call.code("process_input", id="proc_77", text="x") == "unknown_process"
     assert await call.code("process_input", id=without, text="é" * 32769) == "invalid_args"
+    assert await call.code("process_input", id=without, text="\ud800") == "invalid_args"
     assert await call.code("process_input", id=without) == "invalid_args"

@@ -22,6 +22,7 @@ from toolbox_mcp.tools.verify.counting import Counts
         (counting.minitest, "3 tests, 4 assertions, 1 failures, 0 errors, 0 pendings, 1 omissions, 0 notifications\n", Counts(1, 1, 0, 1)),
         (counting.cargo, "test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured\ntest result: ok. 2 passed; 0 failed; 0 ignored;\n", Counts(3, 1, 0, 1)),
         (counting.npm, "# tests 3\n# pass 1\n# fail 1\n# skipped 1\n", Counts(1, 1, 0, 1)),
+        (counting.npm, "# pass 1\n# fail 0\n# pass 2\n# fail 1\n# todo 1\n", Counts(3, 1, 0, 1)),
         (counting.npm, "ℹ pass 2\nℹ fail 0\n", Counts(2)),
         (counting.npm, "Tests:       1 failed, 1 skipped, 2 passed, 4 total\n", Counts(2, 1, 0, 1)),
         (counting.npm, "      Tests  2 passed (2)\n", Counts(2)),

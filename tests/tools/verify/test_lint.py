@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from tests.tools.verify.conftest import need
 
@@ -7,9 +9,9 @@ CLEAN, OFFENDING = "# frozen_string_literal: true\n\nputs 'a'\n", "x = 1\n"
 @pytest.mark.parametrize(
     ("contents", "headline", "command"),
     [
-        pytest.param({"pyproject.toml": "[project]\n[tool.ruff.lint]\nselect = ['F401']\n", "a.py": "import os\nimport sys\n"}, "LINT: offenses found (2)", "ruff check --output-format=concise", marks=need("ruff")),
-        pytest.param({"ruff.toml": "", "a.py": "x = 1\n"}, "LINT CLEAN", "ruff check --output-format=concise", marks=need("ruff")),
-        pytest.param({"ruff.toml": "nonsense = [", "a.py": ""}, "LINT ERROR", "ruff check --output-format=concise", marks=need("ruff")),
+        pytest.param({"pyproject.toml": "[project]\n[tool.ruff.lint]\nselect = ['F401']\n", "a.py": "import os\nimport sys\n"}, "LINT: offenses found (2)", "ruff check", marks=need("ruff")),
+        pytest.param({"ruff.toml": "", "a.py": "x = 1\n"}, "LINT CLEAN", "ruff check", marks=need("ruff")),
+        pytest.param({"ruff.toml": "nonsense = [", "a.py": ""}, "LINT ERROR", "ruff check", marks=need("ruff")),
         pytest.param({"a.rb": CLEAN}, "LINT CLEAN", "rubocop --no-color --format=simple", marks=need("rubocop")),
         pytest.param({"a.rb": OFFENDING}, "LINT: offenses found (2)", "rubocop --no-color --format=simple", marks=need("rubocop")),
         pytest.param({"a.rb": CLEAN, ".rubocop.yml": "x: ["}, "LINT ERROR", "rubocop --no-color --format=simple", marks=need("rubocop")),
@@ -20,6 +22,23 @@ async def test_finds_runs_and_counts(call, project, contents, headline, command)
         (project / name).write_text(text)
     first, second, *_ = (await call("lint")).splitlines()
     assert (first, second) == (headline, f"$ {command}")
+
+
+@need("ruff")
+async def test_offenses_of_ruff_are_listed_as_it_prints_them(call, project):
+    (project / "ruff.toml").write_text("[lint]\nselect = ['F']\n")
+    (project / "sub").mkdir()
+    (project / "sub" / "a.py").write_text("import os\nprint(undefined)\n")
+    (project / "b.py").write_text("def (\n")
+    lines = (await call("lint")).splitlines()
+    assert lines[:4] == ["LINT: offenses found (4)", "$ ruff check", "exit: 1", "--- stdout ---"]
+    assert [line.partition(" ")[0] for line in lines[4:]] == [
+        "b.py:1:5:",
+        "b.py:2:1:",
+        "sub/a.py:1:8:",
+        "sub/a.py:2:7:",
+    ]
+    assert "sub/a.py:1:8: F401 [*] `os` imported but unused" in lines
 
 
 @need("ruff")
@@ -84,6 +103,21 @@ async def test_a_path_that_is_not_there_is_told_before_anything_runs(call, fake,
     answer = await call("lint", path="cod.py", linter=linter)
     assert answer == {"error": "there is no cod.py", "code": "not_found", "hint": "similar: code.py"}
     assert not (project / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("corrected", "status", "headline"),
+    [
+        ([False, True, False], 1, "LINT: offenses found (2)"),
+        ([True], 0, "LINT CLEAN"),
+        ([], 0, "LINT CLEAN"),
+        ([False], 2, "LINT ERROR"),
+    ],
+)
+async def test_standard_is_counted_by_its_report(call, fake, corrected, status, headline):
+    report = json.dumps({"files": [{"path": "a.rb", "offenses": [{"corrected": each} for each in corrected]}]})
+    fake("standardrb", f"for a; do case $a in --out=*) echo '{report}' > ${{a#--out=}};; esac; done; exit {status}\n")
+    assert (await call("lint", linter="standard")).splitlines()[0] == headline
 
 
 @pytest.mark.parametrize("linter", ["rubocop", "standard", "ruff"])

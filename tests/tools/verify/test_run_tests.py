@@ -1,3 +1,6 @@
+import os
+from pathlib import Path
+
 import pytest
 from tests.tools.verify.conftest import need
 
@@ -190,6 +193,13 @@ async def test_when_unittest_finds_nothing_it_is_told_what_it_looks_for(call, fi
 async def test_refuses(call, arguments, code):
     call.toolchain_env["PATH"] = "/usr/bin:/bin" if code != "unavailable" else "/none"
     assert await call.code("run_tests", **arguments) == code
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "setup.cfg", "package.json"])
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+async def test_a_project_file_that_is_no_file_says_nothing(call, project, name, make):
+    make(project / name)
+    assert await call.code("run_tests") == "no_tests"
 
 
 async def test_a_suite_that_takes_too_long_is_stopped(call, files):
