@@ -204,6 +204,7 @@ class Sandbox:
                 made[engine] = Container(
                     engine,
                     env={**settings.env, **settings.engine_env},
+                    state=settings.state,
                     options=settings.engine_options,
                     run_options=settings.run_options,
                 )
