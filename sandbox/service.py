@@ -26,6 +26,8 @@ from toolbox_mcp.sandbox.seatbelt import Seatbelt
 from toolbox_mcp.sandbox.spec import ENVIRONMENT, MIB, FsPolicy, Job, Limits, Probe, Result
 
 _LARGEST_BINARY = 64 * MIB
+_NOT_FOUND = 127
+"""What a shell exits with for a program that is not there."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,8 @@ class Sandbox:
                 return await self._pool(language, backend, job).run(source)
             return await backend.run(replace(job, stdin=source))
         built = await backend.run(await self._compile_job(language, backend, source))
+        if self._is_container(backend) and built.finished.exit_code == _NOT_FOUND:
+            raise ToolError(Code.UNAVAILABLE, f"{language.programs[0]} is not in the image {job.image}")
         if built.finished.exit_code or not built.finished.stdout.raw:
             nothing = replace(built.finished.stdout, text="", bytes=0, truncated=False, raw=b"")
             return replace(built, finished=replace(built.finished, stdout=nothing), files=())
@@ -238,6 +242,7 @@ class Sandbox:
 
     async def _job(self, language: Language, backend: Backend) -> Job:
         limits = self._limits(language.floors)
+        limits = replace(limits, data=limits.data + language.reserves)
         image = self._settings.images.get(language.name, "")
         if self._is_container(backend):
             return Job(argv=language.container_argv, limits=limits, network=self._settings.network, image=image)
