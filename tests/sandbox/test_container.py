@@ -139,6 +139,25 @@ print(sorted(set(os.environ) - {"PATH", "HOME", "LANG", "MPLBACKEND", "PWD", "TE
     ]
 
 
+async def test_the_hosts_network_is_ipv4_and_ipv6_and_no_unix_socket(podman, job):
+    code = """
+import socket
+def reached(family, address):
+    try:
+        with socket.socket(family) as s: s.connect(address)
+    except OSError as e: return e.errno
+    return True
+print(reached(socket.AF_INET, ("127.0.0.1", PORT)), reached(socket.AF_UNIX, "\\0NAME"), reached(socket.AF_VSOCK, (2, 1)))
+"""
+    name = f"toolbox-{os.urandom(8).hex()}"
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as abstract:
+        abstract.bind(f"\0{name}")
+        abstract.listen()
+        asked = job(code.replace("PORT", str(server.getsockname()[1])).replace("NAME", name))
+        done = (await podman.run(replace(asked, network=True))).finished
+    assert done.stdout.text == "True 1 1\n"
+
+
 async def test_a_proxy_of_the_engine_is_not_told_to_the_program(image, tmp_path):
     env = ENV | {"http_proxy": "http://user:secret@127.0.0.1:9", "HTTPS_PROXY": "http://user:secret@127.0.0.1:9"}
     podman = Container("podman", env=env, state=tmp_path, options=OPTIONS)

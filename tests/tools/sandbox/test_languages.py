@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tests.sandbox.conftest import OPTIONS
+from tests.sandbox.conftest import OPTIONS, containers
 
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.sandbox.hosted import NOBODY
@@ -110,7 +110,7 @@ def temp():
 async def run(temp, call, runtime, title, needs, request):
     """Return a function that runs a program in the language and the back end, or sees it refused as it has to be.
 
-    It returns the fields of the result, or None.
+    It returns the fields of the result, or None. No container outlives a test.
     """
     name = title.split()[0]
     language = LANGUAGES[name]
@@ -142,7 +142,9 @@ async def run(temp, call, runtime, title, needs, request):
         assert (result.is_error, fields["runtime"]) == (False, runtime), fields
         return fields
 
-    return run
+    yield run
+    if runtime == "podman":
+        assert containers() == []
 
 
 async def test_a_program_runs(run, title):
