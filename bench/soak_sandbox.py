@@ -34,6 +34,7 @@ PROGRAMS = (
 
 ENDLESS = "import signal; signal.signal(15, signal.SIG_IGN)\nwhile True: pass"
 CANCELLED_EVERY = 25
+SETTLING_LOOKS = 60
 
 
 @dataclass(frozen=True)
@@ -103,8 +104,15 @@ async def soak(settings: SandboxSettings, runs: int) -> tuple[Holdings, Holdings
         grown = resident() - first
     finally:
         await sandbox.aclose()
+    held = Holdings.of(settings.temp, engine=engine)
+    for _ in range(SETTLING_LOOKS):
+        if held == outset:
+            break
+        # What an engine clears away after its client has ended takes a moment.
+        await asyncio.sleep(0.05)
+        held = Holdings.of(settings.temp, engine=engine)
     print(f"{settings.runtime}: {runs} runs in {time.monotonic() - began:.0f} s, grown by {grown} KiB", flush=True)
-    return outset, Holdings.of(settings.temp, engine=engine)
+    return outset, held
 
 
 async def main(given: argparse.Namespace) -> int:
@@ -126,6 +134,8 @@ async def main(given: argparse.Namespace) -> int:
             continue
         left = {name: getattr(after, name) - value for name, value in vars(before).items()}
         print(f"{runtime}: left {left}", flush=True)
+        if left["processes"]:
+            print(*(Path(f"/proc/{process.pid}/stat").read_text() for process in tree.descendants(os.getpid())))
         leaks += any(left.values())
         if not left["temporary"]:
             os.rmdir(scratch)

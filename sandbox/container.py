@@ -5,17 +5,20 @@ import contextlib
 import math
 import os
 import secrets
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from anyio import CancelScope
+from anyio import CancelScope, to_thread
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox.hosted import NOBODY, watched
 from toolbox_mcp.sandbox.launch import unavailable
+from toolbox_mcp.sandbox.linux import profile
 from toolbox_mcp.sandbox.runner import Finished, cause_of, run, signal_name
 from toolbox_mcp.sandbox.spawn import Ended
-from toolbox_mcp.sandbox.spec import MIB, Job, Probe, Result
+from toolbox_mcp.sandbox.spec import MIB, Job, Limits, Probe, Result
 
 _PROBE_SECONDS = 20.0
 _KILL_SECONDS = 10.0
@@ -37,6 +40,13 @@ ENGINE_VARIABLES = (
 No proxies: podman would hand them on to the container, with the passwords in them.
 """
 
+_PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
+_SHARED = 16 * MIB  # bytes of /dev/shm, as in the other back ends
+_LOCKED, _SIGNALS = 64 * 1024, 256  # as in linux/rlimits.py
+
+ENGINE_FILTERS = "system calls are filtered by the engine alone: more of the kernel can be reached"
+"""What is said of a podman whose service is elsewhere: it looks for the filter there."""
+
 _SUPERVISOR = """exec 3>&2 2>/dev/null
 command -v "$1" >&2 || { echo "$0 missing" >&3; exit 127; }
 (exec "$@" 2>&3 3>&-)
@@ -57,17 +67,26 @@ class Container:
     """Programs in containers. Nothing of the host is mounted but what a job names."""
 
     def __init__(
-        self, engine: str, *, env: Mapping[str, str], options: Sequence[str] = (), run_options: Sequence[str] = ()
+        self,
+        engine: str,
+        *,
+        env: Mapping[str, str],
+        state: Path,
+        options: Sequence[str] = (),
+        run_options: Sequence[str] = (),
     ) -> None:
         """Use an engine: docker or podman, found on the PATH of env, which also carries ENGINE_VARIABLES.
 
-        options: arguments before `run` (podman: `--runtime runc`). run_options: more arguments of run
-        (docker: `--runtime=runsc`).
+        state: a folder of the server's own, where the engine finds the filter of system calls. options: arguments
+        before `run` (podman: `--runtime runc`). run_options: more arguments of run (docker: `--runtime=runsc`).
         """
         self._engine = engine
         self._env = dict(env)
+        self._state = state
         self._options = tuple(options)
         self._run_options = tuple(run_options)
+        self._remote: bool | None = None
+        self._filters: dict[bool, str] = {}
 
     @property
     def name(self) -> str:
@@ -78,12 +97,13 @@ class Container:
         """Tell whether the engine is installed and answers."""
         try:
             answer = await self._command(["info"], _PROBE_SECONDS)
+            lacking = _lacking(await self._filter(network=False))
         except ToolError as failure:
             return Probe(False, (failure.error,))
         if answer.exit_code:
             said = (answer.stderr.text or answer.stdout.text).strip().splitlines()
             return Probe(False, (said[-1][:300] if said else f"{self._engine} info failed",))
-        return Probe(True)
+        return Probe(True, lacking)
 
     async def has(self, image: str) -> bool:
         """Tell whether an image is on this machine."""
@@ -99,13 +119,17 @@ class Container:
     async def run(self, job: Job) -> Result:
         """Run a job to its end. Its container is gone afterwards, however it ends."""
         name = f"toolbox-{secrets.token_hex(8)}"
-        argv = [*self._base(), *arguments(job, name, extra=self._run_options)]
+        seccomp = await self._filter(network=job.network)
+        most = None if self._engine != "podman" or self._remote else _most_processes()
+        more = arguments(job, name, seccomp=seccomp, most_processes=most, extra=self._run_options)
+        argv = [*self._base(), *more]
         finished = False
         try:
             done = await run(
                 argv,
                 cwd="/",
-                env=self._env,
+                # An image is fetched through a proxy, but what runs in it would learn its password.
+                env={name: value for name, value in self._env.items() if name.lower() not in _PROXIES},
                 timeout=job.limits.wall + _START_SECONDS,
                 stdin=job.stdin,
                 capture=job.capture,
@@ -116,7 +140,7 @@ class Container:
             if not finished:
                 with CancelScope(shield=True):
                     await self._kill(name)
-        return Result(self._judge(done, job, name), self._engine)
+        return Result(self._judge(done, job, name), self._engine, _lacking(seccomp))
 
     async def aclose(self) -> None:
         """Hold nothing."""
@@ -141,6 +165,27 @@ class Container:
         lines = done.stderr.text.strip().splitlines()
         return next((line for line in lines if line.startswith(("Error: ", f"{self._engine}: "))), None)
 
+    async def _filter(self, *, network: bool) -> str | None:
+        """Return the file with the filter of system calls, None where the engine would not find it."""
+        if self._remote is None:
+            # docker reads the file itself and hands over what stands in it.
+            asked = ["info", "--format", "{{.Host.ServiceIsRemote}}"]
+            self._remote = (
+                self._engine == "podman" and "true" in (await self._command(asked, _PROBE_SECONDS)).stdout.text
+            )
+        if self._remote:
+            return None
+        if network not in self._filters:
+            file = self._state / f"container-filter{'-network' if network else ''}.json"
+            try:
+                await to_thread.run_sync(_write, file, profile.build(network=network))
+            except OSError as failure:
+                raise unavailable(
+                    self._engine, f"the filter of system calls cannot be written: {failure.strerror}"
+                ) from None
+            self._filters[network] = str(file)
+        return self._filters[network]
+
     async def _kill(self, name: str) -> None:
         """Kill by name: the client's end does not end the container. It may still be about to start."""
         for _ in range(3):
@@ -158,23 +203,89 @@ class Container:
         return [self._engine, *self._options]
 
 
-def arguments(job: Job, name: str, *, extra: Sequence[str] = ()) -> list[str]:
-    """Return the arguments of docker or podman that run a job in a container of that name."""
+def arguments(
+    job: Job,
+    name: str,
+    *,
+    seccomp: str | None = None,
+    most_processes: int | None = None,
+    extra: Sequence[str] = (),
+) -> list[str]:
+    """Return the arguments of docker or podman that run a job in a container of that name.
+
+    seccomp: the file with the filter of system calls. most_processes: of the program's user, in and outside of the
+    container; None leaves it to the engine. extra: what an operator adds.
+    """
     limits = job.limits
     memory = f"{math.ceil(limits.memory / MIB)}m"
     argv = ["run", "--rm", "-i", "--pull=never", "--name", name, "--network", "host" if job.network else "none"]
+    # Else all that the program writes would be kept on the host's disk, or in its journal.
+    argv += ["--log-driver", "none"]
     argv += ["--memory", memory, "--memory-swap", memory, "--cpus", f"{limits.cpus:g}"]
-    argv += ["--pids-limit", str(limits.processes + 1), "--read-only"]
-    argv += ["--tmpfs", f"/tmp:rw,exec,size={math.ceil(limits.disk / MIB)}m"]  # noqa: S108 - the container's own
-    argv += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--user", f"{NOBODY}:{NOBODY}", "-w", job.cwd]
+    argv += ["--pids-limit", str(limits.processes + 1)]
+    for kind, soft, hard in _ulimits(limits):
+        argv += ["--ulimit", f"{kind}={soft}:{hard}"]
+    if most_processes is not None:
+        argv += ["--ulimit", f"nproc={most_processes}:{most_processes}"]
+    argv += ["--read-only", "--shm-size", f"{_SHARED // MIB}m"]
+    argv += ["--tmpfs", f"/tmp:rw,exec,nosuid,nodev,size={math.ceil(limits.disk / MIB)}m"]  # noqa: S108 - the container's own
+    # podman makes it writable in a read-only container, and of any size.
+    argv += ["--tmpfs", "/var/tmp:ro,size=4k"]  # noqa: S108
+    argv += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
+    if seccomp is not None:
+        argv += ["--security-opt", f"seccomp={seccomp}"]
+    argv += ["--user", f"{NOBODY}:{NOBODY}", "-w", job.cwd]
     for variable, value in sorted(job.env.items()):
         if variable != "PATH":
             argv += ["-e", f"{variable}={value}"]
     for path in job.files.read:
-        argv += ["-v", f"{path}:{path}:ro"]
+        argv += ["--mount", f"{_bind(path)},readonly"]
     for path in job.files.write:
-        argv += ["-v", f"{path}:{path}"]
-    return [*argv, *extra, job.image, "/bin/sh", "-c", _SUPERVISOR, name, *job.argv]
+        argv += ["--mount", _bind(path)]
+    # Not what the image would start, which may be anything.
+    argv += ["--entrypoint", "/bin/sh"]
+    return [*argv, *extra, "--", job.image, "-c", _SUPERVISOR, name, *job.argv]
+
+
+def _lacking(seccomp: str | None) -> tuple[str, ...]:
+    return (ENGINE_FILTERS,) if seccomp is None else ()
+
+
+def _write(file: Path, text: str) -> None:
+    """Put a file in its place as a whole: another server may be starting a container with it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
+    temporary.write_text(text)
+    temporary.replace(file)
+
+
+def _ulimits(limits: Limits) -> list[tuple[str, int, int]]:
+    """Return (name, soft, hard) of what the kernel limits for each process. At 1 a core goes to no handler either."""
+    cpu = max(1, round(limits.cpu))
+    fixed = [("memlock", _LOCKED), ("sigpending", _SIGNALS), ("msgqueue", 0), ("core", 1)]
+    alike = [("nofile", limits.files), ("fsize", limits.file_size), *fixed]
+    return [("cpu", cpu, cpu + 1), *((kind, value, value) for kind, value in alike)]
+
+
+def _most_processes() -> int | None:
+    """Return how many processes podman may let a user have; None off Linux.
+
+    podman sets a million where it is told nothing, also where a root may not raise its own limit, and keeps to the
+    number of process ids itself.
+    """
+    if sys.platform != "linux":
+        return None
+    import resource
+
+    ids = int(Path("/proc/sys/kernel/pid_max").read_text())
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    return ids if hard == resource.RLIM_INFINITY else min(ids, hard)
+
+
+def _bind(path: str) -> str:
+    """Return the mount of a folder of the host at its own place; any name will do, as the engines read it as CSV."""
+    quoted = path.replace('"', '""')
+    return f'type=bind,"source={quoted}","target={quoted}"'
 
 
 def _last_words(done: Finished, name: str) -> tuple[str | None, Finished]:

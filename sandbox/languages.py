@@ -43,6 +43,11 @@ class Language:
     compile_floors: Mapping[str, int] = field(default_factory=dict)
     own_interpreter: bool = False
     """The interpreter of this very server is one of the language."""
+    reserves: int = 0
+    """Bytes that it makes writable when it starts and hardly touches: the limit on data is raised by them.
+
+    What it does touch is watched as ever.
+    """
     waiting: int = 0
     """How many programs are kept started once the language has been used; it must read all of stdin before it runs."""
 
@@ -92,6 +97,9 @@ BINARY = "main"
 
 _RUN_BINARY = "cat > main && chmod 700 main && exec ./main < /dev/null"
 
+_ISOLATES = 5
+"""The main thread of node and four workers; a guess at what a snippet starts."""
+
 LANGUAGES: Mapping[str, Language] = MappingProxyType(
     {
         language.name: language
@@ -125,6 +133,8 @@ LANGUAGES: Mapping[str, Language] = MappingProxyType(
                 argv=("{}", "-"),
                 container_argv=("node", "-"),
                 floors={"memory": 256 * MIB, "data": 64 * MIB, "processes": 16},
+                # V8 of Node 24 maps 512 MiB for the code of each isolate and makes all of it writable at once.
+                reserves=_ISOLATES * 512 * MIB,
             ),
             Language(
                 name="rust",

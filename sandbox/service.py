@@ -30,6 +30,8 @@ CONFINED = "it mounts, which confine forbids; auto, landlock and docker work und
 """Why a back end with a mount namespace is none for a server that confines itself (sandbox/confine.py)."""
 
 _LARGEST_BINARY = 64 * MIB
+_NOT_FOUND = 127
+"""What a shell exits with for a program that is not there."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,8 @@ class Sandbox:
                 return await self._pool(language, backend, job).run(source)
             return await backend.run(replace(job, stdin=source))
         built = await backend.run(await self._compile_job(language, backend, source))
+        if self._is_container(backend) and built.finished.exit_code == _NOT_FOUND:
+            raise ToolError(Code.UNAVAILABLE, f"{language.programs[0]} is not in the image {job.image}")
         if built.finished.exit_code or not built.finished.stdout.raw:
             nothing = replace(built.finished.stdout, text="", bytes=0, truncated=False, raw=b"")
             return replace(built, finished=replace(built.finished, stdout=nothing), files=())
@@ -211,6 +215,7 @@ class Sandbox:
                 made[engine] = Container(
                     engine,
                     env={**settings.env, **settings.engine_env},
+                    state=settings.state,
                     options=settings.engine_options,
                     run_options=settings.run_options,
                 )
@@ -245,6 +250,7 @@ class Sandbox:
 
     async def _job(self, language: Language, backend: Backend) -> Job:
         limits = self._limits(language.floors)
+        limits = replace(limits, data=limits.data + language.reserves)
         image = self._settings.images.get(language.name, "")
         if self._is_container(backend):
             return Job(argv=language.container_argv, limits=limits, network=self._settings.network, image=image)

@@ -116,12 +116,12 @@ _SETRLIMIT = (160, 164)
 _PRLIMIT = (302, 261)
 _OPENAT2 = (437, 437)
 
-_NEW_NAMESPACES = 0x7E020000  # CLONE_NEW{CGROUP,UTS,IPC,USER,PID,NET} and CLONE_NEWNS
-_TERMINAL_WRITES = (0x5412, 0x541C, 0x5423, 0x541D)  # TIOCSTI TIOCLINUX TIOCSETD TIOCCONS
-_AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
-_STREAM, _SEQPACKET, _TYPE_MASK = 1, 5, 0xF
-_EVERYBODY = 0xFFFFFFFF
-_RLIMIT_CORE = 4
+NEW_NAMESPACES = 0x7E020000  # CLONE_NEW{CGROUP,UTS,IPC,USER,PID,NET} and CLONE_NEWNS
+TERMINAL_WRITES = (0x5412, 0x541C, 0x5423, 0x541D)  # TIOCSTI TIOCLINUX TIOCSETD TIOCCONS
+AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
+STREAM, SEQPACKET, TYPE_MASK = 1, 5, 0xF
+EVERYBODY = 0xFFFFFFFF
+RLIMIT_CORE = 4
 _SET_ID = 0o6000
 
 _CREATES: Mapping[str, tuple[int | None, int | None, int]] = MappingProxyType(
@@ -164,23 +164,23 @@ def build(arch: int, *, metadata: bool, network: bool) -> bytes:
                 rules.never_with_bits(number, row[2], _SET_ID, error(EPERM))
         # Its mode is where no filter sees it, and everybody has openat to fall back to.
         rules.answer([_OPENAT2[column]], error(ENOSYS))
-    rules.never_with_bits(_CLONE[column], 0, _NEW_NAMESPACES, error(EPERM))
-    families = (_AF_INET, _AF_INET6) if network else ()
+    rules.never_with_bits(_CLONE[column], 0, NEW_NAMESPACES, error(EPERM))
+    families = (AF_INET, AF_INET6) if network else ()
     rules.only_with(_SOCKET[column], 0, families, error(EAFNOSUPPORT))
     # A pair of datagram sockets can be reconnected to any datagram socket that has a path: /dev/log, journald.
-    rules.only_with(_SOCKETPAIR[column], 0, (_AF_UNIX,), error(EAFNOSUPPORT))
-    rules.only_with(_SOCKETPAIR[column], 1, (_STREAM, _SEQPACKET), error(EAFNOSUPPORT), mask=_TYPE_MASK)
-    rules.never_with(_IOCTL[column], 1, _TERMINAL_WRITES, error(EPERM))
+    rules.only_with(_SOCKETPAIR[column], 0, (AF_UNIX,), error(EAFNOSUPPORT))
+    rules.only_with(_SOCKETPAIR[column], 1, (STREAM, SEQPACKET), error(EAFNOSUPPORT), mask=TYPE_MASK)
+    rules.never_with(_IOCTL[column], 1, TERMINAL_WRITES, error(EPERM))
     for number in numbers(SELF_ONLY):
         rules.only_with(number, 0, (0,), error(EPERM))
     for number, whom in ((_SETPRIORITY[column], 0), (_IOPRIO_SET[column], 1)):
         rules.only_with(number, 0, (whom,), error(EPERM))
         rules.only_with(number, 1, (0,), error(EPERM))
     rules.only_with(_PERSONALITY[column], 0, (0, 0xFFFFFFFF), error(EPERM))
-    rules.never_with(_KILL[column], 0, (_EVERYBODY,), error(EPERM))
+    rules.never_with(_KILL[column], 0, (EVERYBODY,), error(EPERM))
     # At a limit of 0 the kernel starts the host's handler of core dumps where there is one; rlimits sets 1.
-    rules.never_with(_SETRLIMIT[column], 0, (_RLIMIT_CORE,), error(EPERM))
-    rules.only_reads(_PRLIMIT[column], 1, _RLIMIT_CORE, 2, error(EPERM))
+    rules.never_with(_SETRLIMIT[column], 0, (RLIMIT_CORE,), error(EPERM))
+    rules.only_reads(_PRLIMIT[column], 1, RLIMIT_CORE, 2, error(EPERM))
     return rules.program()
 
 

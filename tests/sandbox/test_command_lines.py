@@ -1,10 +1,11 @@
 """The whole command line of each back end that is a program, word for word."""
 
+import csv
 import sys
 
 import pytest
 
-from toolbox_mcp.sandbox import bubblewrap, seatbelt
+from toolbox_mcp.sandbox import bubblewrap, container, seatbelt
 from toolbox_mcp.sandbox.container import Container
 from toolbox_mcp.sandbox.spec import MIB, FsPolicy, Job, Limits
 
@@ -99,8 +100,67 @@ def test_no_word_of_the_job_is_taken_for_an_option_of_bwrap(system):
     assert "--share-net" not in argv[: argv.index("--")]
 
 
-CONTAINER = """run --rm -i --name N --network none --memory 256m --memory-swap 256m --cpus 1 --pids-limit 128 --read-only
-    --tmpfs /tmp:rw,exec,size=64m --cap-drop ALL --security-opt no-new-privileges --user 65534:65534 -w /tmp"""
+SUPERVISOR = """exec 3>&2 2>/dev/null
+command -v "$1" >&2 || { echo "$0 missing" >&3; exit 127; }
+(exec "$@" 2>&3 3>&-)
+status=$?
+[ $status = 137 ] && for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+  while read -r name count; do [ "$name" = oom_kill ] && [ "$count" != 0 ] && echo "$0 memory" >&3; done <"$file"
+done
+exit $status"""
+
+
+def test_container():
+    assert container.arguments(PLAIN, "N", seccomp="/srv/a filter.json") == [
+        *lines("run --rm -i --pull=never --name N --network none --log-driver none"),
+        *lines("--memory 256m --memory-swap 256m --cpus 1 --pids-limit 129"),
+        *lines("--ulimit cpu=30:31 --ulimit nofile=256:256 --ulimit fsize=67108864:67108864"),
+        *lines("--ulimit memlock=65536:65536 --ulimit sigpending=256:256 --ulimit msgqueue=0:0 --ulimit core=1:1"),
+        *lines("--read-only --shm-size 16m --tmpfs /tmp:rw,exec,nosuid,nodev,size=64m --tmpfs /var/tmp:ro,size=4k"),
+        *lines("--cap-drop ALL --security-opt no-new-privileges --security-opt"),
+        "seccomp=/srv/a filter.json",
+        *lines("--user 65534:65534 -w /tmp -e HOME=/tmp -e LANG=C.UTF-8 -e MPLBACKEND=Agg"),
+        *["--entrypoint", "/bin/sh", "--", "python:3-slim", "-c", SUPERVISOR, "N", "/usr/bin/python3", "-u", "-"],
+    ]
+
+
+def test_container_with_all_there_is():
+    assert container.arguments(RICH, "N", most_processes=5000, extra=["--runtime=runsc", "--device", "/dev/x"]) == [
+        *lines("run --rm -i --pull=never --name N --network host --log-driver none"),
+        *lines("--memory 101m --memory-swap 101m --cpus 2.5 --pids-limit 8"),
+        *lines("--ulimit cpu=30:31 --ulimit nofile=256:256 --ulimit fsize=67108864:67108864"),
+        *lines("--ulimit memlock=65536:65536 --ulimit sigpending=256:256 --ulimit msgqueue=0:0 --ulimit core=1:1"),
+        *lines("--ulimit nproc=5000:5000"),
+        *lines("--read-only --shm-size 16m --tmpfs /tmp:rw,exec,nosuid,nodev,size=5m --tmpfs /var/tmp:ro,size=4k"),
+        *lines("--cap-drop ALL --security-opt no-new-privileges --user 65534:65534 -w /srv/base"),
+        # The image knows best where its programs are, so PATH is not among them.
+        *["-e", "A=1 2", "-e", "HOME=/tmp"],
+        *["--mount", 'type=bind,"source=/opt/it","target=/opt/it",readonly'],
+        *["--mount", 'type=bind,"source=/srv/base","target=/srv/base"'],
+        *["--entrypoint", "/bin/sh", "--runtime=runsc", "--device", "/dev/x"],
+        *["--", "own/image@sha256:0", "-c", SUPERVISOR, "N", "/opt/it/bin/it", "-x"],
+    ]
+
+
+def test_no_word_of_the_job_is_taken_for_an_option_of_the_engine():
+    hostile = Job(
+        argv=("--privileged", "--"),
+        env={"--privileged": "--network=host"},
+        files=FsPolicy(read=('/a,readonly=false"',), write=("/b:/etc",)),
+        cwd="--privileged",
+        image="--privileged",
+    )
+    argv = container.arguments(hostile, "N")
+    options, words = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
+    assert words == ["--privileged", "-c", SUPERVISOR, "N", "--privileged", "--"]
+    # What is the value of an option cannot be one.
+    values = [options[place] for place in range(1, len(options)) if options[place - 1] in {"-w", "-e", "--mount"}]
+    assert "--privileged" not in [word for word in options if word not in values]
+    mounts = [next(csv.reader([value])) for value in values if value.startswith("type=")]
+    assert mounts == [
+        ["type=bind", 'source=/a,readonly=false"', 'target=/a,readonly=false"', "readonly"],
+        ["type=bind", "source=/b:/etc", "target=/b:/etc"],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -110,8 +170,8 @@ CONTAINER = """run --rm -i --name N --network none --memory 256m --memory-swap 2
         ("podman", ("--runtime", "runc"), ["podman", "--runtime", "runc"]),
     ],
 )
-def test_options_of_the_engine_stand_before_its_command(engine, options, base):
-    assert Container(engine, env={}, options=options)._base() == base
+def test_options_of_the_engine_stand_before_its_command(tmp_path, engine, options, base):
+    assert Container(engine, env={}, state=tmp_path, options=options)._base() == base
 
 
 SEATBELT = """(version 1)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -10,37 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.sandbox.conftest import ENV, OPTIONS, PATH, containers
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox import attack
-from toolbox_mcp.sandbox.container import Container
+from toolbox_mcp.sandbox.container import ENGINE_FILTERS, Container
 from toolbox_mcp.sandbox.service import Sandbox, SandboxSettings
 from toolbox_mcp.sandbox.spec import MIB, FsPolicy, Job, Limits
-
-MAKE_IMAGE = Path(__file__).with_name("make_image.sh")
-PATH = os.environ.get("PATH", os.defpath)
-ENV = {"PATH": PATH, "HOME": os.environ.get("HOME", "/nonexistent")}
-# crun does not work in a virtual machine of this kind; podman's own limits are above what its root may set.
-OPTIONS = ("--runtime", "runc")
-RUN_OPTIONS = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000")
-
-
-@pytest.fixture(scope="session")
-def image():
-    """Return the name of an image with Python, made from Debian's packages if it is not there."""
-    missing = [
-        name for name in ("podman", "runc", "debootstrap") if shutil.which(name, path=f"{PATH}:/usr/sbin") is None
-    ]
-    if missing or os.geteuid():
-        pytest.skip(f"the container image needs root and {missing}")
-    made = subprocess.run([MAKE_IMAGE], capture_output=True, text=True, timeout=300, check=False)
-    assert made.returncode == 0, made.stderr[-2000:]
-    return made.stdout.strip()
-
-
-@pytest.fixture
-def podman():
-    return Container("podman", env=ENV, options=OPTIONS, run_options=RUN_OPTIONS)
 
 
 @pytest.fixture
@@ -57,15 +32,8 @@ def job(image):
 def sandbox_settings(image, tmp_path):
     return SandboxSettings(
         tmp_path, tmp_path, "/nonexistent", ENV, "podman", images={"python": image},
-        engine_options=OPTIONS, run_options=RUN_OPTIONS,
+        engine_options=OPTIONS,
     )  # fmt: skip
-
-
-def containers():
-    listed = subprocess.run(
-        ["podman", "ps", "--all", "--format", "{{.Names}}"], capture_output=True, text=True, check=True
-    )
-    return [name for name in listed.stdout.split() if name.startswith("toolbox-")]
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +71,12 @@ def none_left(request):
             "import errno\ntry: open('/tmp/x', 'wb').write(bytes(9 << 20))\nexcept OSError as e: print(e.errno == errno.ENOSPC)",
             {"disk": 8 * MIB},
             (0, None, None, "True\n", ""),
+        ),
+        # Nothing counts them, but the kernel's memory for each is the container's.
+        (
+            "import os\nfor n in range(1 << 20): os.close(os.open(f'x{n}', os.O_CREAT))",
+            {"memory": 64 * MIB},
+            (137, "SIGKILL", "memory", "", ""),
         ),
         ("print(input())", {}, (1, None, None, "", None)),
     ],
@@ -165,6 +139,79 @@ print(sorted(set(os.environ) - {"PATH", "HOME", "LANG", "MPLBACKEND", "PWD", "TE
     ]
 
 
+async def test_the_hosts_network_is_ipv4_and_ipv6_and_no_unix_socket(podman, job):
+    code = """
+import socket
+def reached(family, address):
+    try:
+        with socket.socket(family) as s: s.connect(address)
+    except OSError as e: return e.errno
+    return True
+print(reached(socket.AF_INET, ("127.0.0.1", PORT)), reached(socket.AF_UNIX, "\\0NAME"), reached(socket.AF_VSOCK, (2, 1)))
+"""
+    name = f"toolbox-{os.urandom(8).hex()}"
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as abstract:
+        abstract.bind(f"\0{name}")
+        abstract.listen()
+        asked = job(code.replace("PORT", str(server.getsockname()[1])).replace("NAME", name))
+        done = (await podman.run(replace(asked, network=True))).finished
+    assert done.stdout.text == "True 1 1\n"
+
+
+async def test_a_proxy_of_the_engine_is_not_told_to_the_program(image, tmp_path):
+    env = ENV | {"http_proxy": "http://user:secret@127.0.0.1:9", "HTTPS_PROXY": "http://user:secret@127.0.0.1:9"}
+    podman = Container("podman", env=env, state=tmp_path, options=OPTIONS)
+    done = (await podman.run(Job(("env",), image=image))).finished
+    assert "HOME=/tmp" in done.stdout.text.splitlines()
+    assert "secret" not in done.stdout.text
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", "with:colon", 'comma,"quote"', "line\nbreak", "readonly", "=x,readonly=false"]
+)
+async def test_a_folder_of_any_name_is_at_its_own_place(podman, image, tmp_path, name):
+    shown, kept = tmp_path / name, tmp_path / f"{name}.kept"
+    for folder in (shown, kept):
+        folder.mkdir()
+        folder.chmod(0o777)
+    (kept / "file").write_text("own")
+    files = FsPolicy(read=(str(kept),), write=(str(shown),))
+    code = 'cat "$1/file" > "$0/file" && echo new > "$1/file" || echo refused'
+    job = Job(("/bin/sh", "-c", code, str(shown), str(kept)), files=files, image=image, cwd=str(shown))
+    assert (await podman.run(job)).finished.stdout.text == "refused\n"
+    assert ((shown / "file").read_text(), (kept / "file").read_text()) == ("own", "own")
+
+
+async def test_an_image_is_not_taken_for_an_option(podman):
+    with pytest.raises(ToolError) as refused:
+        await podman.run(Job(("true",), image="--privileged"))
+    assert refused.value.code is Code.SANDBOX_UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("code", "limits", "end"),
+    [
+        ("while True: pass", {"cpu": 1}, (152, "SIGXCPU", "cpu")),
+        ("open('x', 'wb').write(bytes(5 << 20))", {"file_size": 4 * MIB}, (1, None, None)),
+        ("import os; [os.dup(0) for _ in range(70)]", {"files": 64}, (1, None, None)),
+    ],
+)
+async def test_what_the_kernel_limits_for_each_process_holds_in_a_container(podman, job, code, limits, end):
+    done = (await podman.run(job(code, **limits))).finished
+    assert (done.exit_code, done.signal, done.killed_by) == end
+
+
+async def test_a_podman_whose_service_is_elsewhere_filters_by_itself_and_is_degraded(tmp_path):
+    log = tmp_path / "log"
+    (tmp_path / "podman").write_text(f'#!/bin/sh\necho "$*" >>{log}\n[ "$1" != info ] || echo true\n')
+    (tmp_path / "podman").chmod(0o755)
+    podman = Container("podman", env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, state=tmp_path)
+    assert (await podman.probe()).reasons == (ENGINE_FILTERS,)
+    assert (await podman.run(Job(("true",), image="i"))).reasons == (ENGINE_FILTERS,)
+    assert "no-new-privileges" in log.read_text()
+    assert "seccomp" not in log.read_text()
+
+
 async def test_a_language_that_the_image_lacks_is_unavailable(podman, job):
     with pytest.raises(ToolError) as refused:
         await podman.run(Job(("no-such-program",), image=job("").image))
@@ -174,8 +221,8 @@ async def test_a_language_that_the_image_lacks_is_unavailable(podman, job):
     )
 
 
-async def test_what_the_engine_refuses_is_no_result(image):
-    podman = Container("podman", env=ENV, options=OPTIONS, run_options=("--memory-swappiness", "1000"))
+async def test_what_the_engine_refuses_is_no_result(image, tmp_path):
+    podman = Container("podman", env=ENV, state=tmp_path, options=OPTIONS, run_options=("--memory-swappiness", "1000"))
     with pytest.raises(ToolError) as refused:
         await podman.run(Job(("true",), image=image))
     assert refused.value.code is Code.SANDBOX_UNAVAILABLE
@@ -271,14 +318,15 @@ async def test_containers_conf_of_the_operator_reaches_podman(image, tmp_path):
     conf.write_text(
         '[engine]\nruntime = "runc"\n[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]\nenv = ["MARK=1"]\n'
     )
-    podman = Container("podman", env={**ENV, "CONTAINERS_CONF": str(conf)})
+    podman = Container("podman", env={**ENV, "CONTAINERS_CONF": str(conf)}, state=tmp_path)
     done = await podman.run(Job(("/bin/sh", "-c", "ulimit -n; echo $MARK"), image=image))
-    assert done.finished.stdout.text == "1024\n1\n"
+    # The limits of the job are above those of the engine.
+    assert done.finished.stdout.text == "256\n1\n"
 
 
 def test_fifty_containers_leave_nothing_behind(image):
     given = ["--runs", "50", "--runtime", "podman", "--path", PATH, "--image", image]
-    given += [f"--engine-option={option}" for option in OPTIONS] + [f"--run-option={option}" for option in RUN_OPTIONS]
+    given += [f"--engine-option={option}" for option in OPTIONS]
     soak = Path(__file__).parents[2] / "bench" / "soak_sandbox.py"
     done = subprocess.run([sys.executable, soak, *given], capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
@@ -293,13 +341,26 @@ async def test_an_engine_without_its_daemon_does_not_work(tmp_path):
         "#!/bin/sh\necho 'Cannot connect to the Docker daemon at '$DOCKER_HOST >&2; exit 1\n"
     )
     (tmp_path / "docker").chmod(0o755)
-    docker = Container("docker", env={"PATH": f"{tmp_path}:/bin", "DOCKER_HOST": "tcp://far"})
+    docker = Container("docker", env={"PATH": f"{tmp_path}:/bin", "DOCKER_HOST": "tcp://far"}, state=tmp_path)
     probe = await docker.probe()
     assert (probe.ok, probe.reasons) == (False, ("Cannot connect to the Docker daemon at tcp://far",))
 
 
+async def test_an_engine_that_cannot_be_given_its_filter_does_not_work(tmp_path):
+    (tmp_path / "docker").write_text("#!/bin/sh\n")
+    (tmp_path / "docker").chmod(0o755)
+    (tmp_path / "state").write_text("a file where the folder should be")
+    docker = Container("docker", env={"PATH": f"{tmp_path}:/bin"}, state=tmp_path / "state")
+    probe = await docker.probe()
+    assert not probe.ok
+    assert "the filter of system calls cannot be written: " in probe.reasons[0]
+    with pytest.raises(ToolError) as refused:
+        await docker.run(Job(("true",), image="i"))
+    assert refused.value.code is Code.SANDBOX_UNAVAILABLE
+
+
 async def test_an_engine_that_is_not_installed_does_not_work(tmp_path):
-    probe = await Container("docker", env={"PATH": str(tmp_path)}).probe()
+    probe = await Container("docker", env={"PATH": str(tmp_path)}, state=tmp_path).probe()
     assert (probe.ok, probe.reasons) == (False, ("docker is not installed",))
 
 
@@ -308,7 +369,7 @@ async def test_a_run_that_is_killed_kills_its_container_by_name(tmp_path, monkey
     log = tmp_path / "log"
     (tmp_path / "docker").write_text(f'#!/bin/sh\necho "$*" >>{log}\n[ "$1" != run ] || exec sleep 60\n')
     (tmp_path / "docker").chmod(0o755)
-    docker = Container("docker", env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    docker = Container("docker", env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, state=tmp_path)
     done = (await docker.run(Job(("true",), image="i", limits=Limits(wall=0.2)))).finished
     ran, *after = [
         line.split()

@@ -1,6 +1,7 @@
-"""Every attempt on every back end on Linux, as an ordinary user and as the root of a user namespace.
+"""Every attempt on every back end of Linux's own, as an ordinary user and as the root of a user namespace.
 
-All of it runs in the worlds that world.py makes, one an identity; the tests here read their reports.
+All of it runs in the worlds that world.py makes, one an identity; the tests here read their reports. Containers are
+attacked in test_containers.py.
 """
 
 import importlib.util
@@ -24,7 +25,7 @@ def load(name):
     return module
 
 
-bombs, world = load("bombs"), load("world")
+bombs, residue, world = load("bombs"), load("residue"), load("world")
 
 CONTROL = "none"
 BACK_ENDS = (
@@ -35,19 +36,6 @@ BACK_ENDS = (
 ONCE = re.findall(r"^@attempt\ndef (\w+)", (HERE / "attempts.py").read_text(), re.MULTILINE)
 SEEN_OUTSIDE = ["outside_files", "outside_processes", "outside_sockets"]
 BOMBS = [*(f"takes_{name}" for name in bombs.GREEDY), *(f"stays_{name}" for name in bombs.LASTING)]
-
-NOT_COUNTED = {"takes_memory_of_sockets", "takes_memory_of_mappings_cut_down"}
-"""Memory of the kernel's own, which only a cgroup counts."""
-
-RESIDUE = {
-    "native": NOT_COUNTED,
-    "bubblewrap": NOT_COUNTED,
-    "landlock": {
-        *NOT_COUNTED, "takes_disk_in_flight", "stat_outside", "readlink_outside", "change_directory", "open_path_alone",
-        "ask_the_file_system", "see_process_ids", "read_host_name",
-    },
-}  # fmt: skip
-"""What succeeds. The page names each, and whoever contains less than the rest is degraded."""
 
 NEEDS_ROOT = "needs the system's root, who takes no part here"
 NOT_IN_KERNEL = "kernels may have no such thing"
@@ -147,20 +135,21 @@ def test_each_attempt_succeeds_without_a_sandbox(reports, name):
 )
 def test_each_attempt_is_contained(reports, identity, back_end, name):
     succeeded, note, *_ = reports[identity]["rounds"][back_end]["attempts"][name]
-    assert succeeded == (name in RESIDUE[kind(back_end)]), note
+    assert succeeded == (name in residue.RESIDUE[kind(back_end)]), note
 
 
 @pytest.mark.parametrize("identity", world.IDENTITIES)
 @pytest.mark.parametrize("back_end", BACK_ENDS)
 def test_a_back_end_that_contains_less_says_so(reports, identity, back_end):
     degraded = reports[identity]["rounds"][back_end]["degraded"]
-    assert bool(degraded) == bool(RESIDUE[kind(back_end)] - NOT_COUNTED)
+    assert bool(degraded) == bool(residue.RESIDUE[kind(back_end)] - residue.UNFLAGGED)
 
 
 def test_the_page_names_what_is_not_contained():
     text = PAGE.read_text()
-    for name in set().union(*RESIDUE.values()):
+    every = set().union(*residue.RESIDUE.values())
+    for name in every:
         assert f"`{name}`" in text, name
-    residue = text.partition("## What is left")[2].partition("\n## ")[0]
+    left = text.partition("## What is left")[2].partition("\n## ")[0]
     known = {*ONCE, *SEEN_OUTSIDE, *BOMBS}
-    assert set(re.findall(r"`(\w+)`", residue)) & known == set().union(*RESIDUE.values())
+    assert set(re.findall(r"`(\w+)`", left)) & known == every

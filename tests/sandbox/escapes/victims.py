@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import fcntl
 import hashlib
+import json
 import os
 import resource
 import secrets
@@ -92,14 +93,17 @@ class Scene:
 
 
 @contextmanager
-def lay_out(name: str) -> Iterator[Scene]:
-    """Lay a scene out for one round of attempts; its processes end with it, its files stay where they are."""
+def lay_out(name: str, *, top: str = "/srv", home: str = "/home/operator", mount: str = "/run") -> Iterator[Scene]:
+    """Lay a scene out for one round of attempts; its processes end with it, its files stay where they are.
+
+    top, home: folders that it is laid out in. mount: where something is mounted that the attempts must not see.
+    """
     with ExitStack() as stack:
         secret = secrets.token_hex(16)
-        folder = f"/srv/{name}"
+        folder = f"{top}/{name}"
         targets: dict[str, Any] = {"secret": secret, "folder": folder}
         scene = Scene(targets, folder)
-        _files(scene, secret)
+        _files(scene, secret, home)
         _kept(targets)
         os.environ["SECRET"] = secret
         stack.callback(os.environ.pop, "SECRET")
@@ -108,16 +112,16 @@ def lay_out(name: str) -> Iterator[Scene]:
         _kernel_objects(targets, secret)
         _burn_pids()
         _processes(scene, stack)
-        targets |= {"mount": "/run", "hostname": os.uname().nodename, "device": os.stat(folder).st_dev}
+        targets |= {"mount": mount, "hostname": os.uname().nodename, "device": os.stat(folder).st_dev}
         scene.settle()
         yield scene
 
 
-def _files(scene: Scene, secret: str) -> None:
+def _files(scene: Scene, secret: str, home: str) -> None:
     folder = scene.folder
     os.mkdir(folder)
-    Path("/home/operator").mkdir(exist_ok=True)
-    Path("/home/operator/.private").touch()
+    Path(home).mkdir(exist_ok=True)
+    Path(home, ".private").touch()
     writable = {}
     names = ["append", "truncate", "open", "rename", "steal", "unlink", "mode", "fmode", "owner", "times", "attributes"]
     for name in ("file", *names):
@@ -144,7 +148,7 @@ def _files(scene: Scene, secret: str) -> None:
         "fifo": f"{folder}/fifo",
         "shm": shared,
         "tmp_file": f"/tmp/{shared}",
-        "home": "/home/operator",
+        "home": home,
         "home_names": [".private"],
         "suid": "/usr/bin/su",
     }
@@ -191,6 +195,17 @@ def _sockets(scene: Scene, stack: ExitStack) -> None:
     targets["tcp6"] = listen(socket.AF_INET6, stream, ("::1", 0)).getsockname()[1]
     targets["udp"] = listen(socket.AF_INET, datagram, ("127.0.0.1", 0)).getsockname()[1]
     listen(socket.AF_INET6, datagram, ("::1", targets["udp"]))
+
+
+def clear(targets: dict[str, Any]) -> None:
+    """Take away what a scene leaves beside its folders, in a world that does not vanish."""
+    for place in (f"{top}/{targets['shm']}{ending}" for top in ("/dev/shm", "/tmp") for ending in ("", "-2")):
+        os.unlink(place)
+    _call((31, 195), _call((29, 194), targets["sysv"], 0, 0), 0, 0)
+    _call((71, 187), _call((68, 186), targets["sysv"], 0), 0, 0)
+    _call((66, 191), _call((64, 190), targets["sysv"], 0, 0), 0, 0, 0)
+    _call((241, 181), targets["queue"].encode())
+    _call((250, 219), 9, _call((250, 219), 10, -4, b"user", targets["key"].encode(), 0), -4)
 
 
 def _kernel_objects(targets: dict[str, Any], secret: str) -> None:
@@ -301,3 +316,17 @@ def own_terminal() -> None:
     os.setsid()
     _, theirs = os.openpty()
     fcntl.ioctl(theirs, 0x540E, 0)  # TIOCSCTTY
+
+
+def stay(top: str, mount: str) -> None:
+    """Lay a scene out right here: print what attempts aim at, wait for a line, print what they did, and clear up.
+
+    A program of its own (test_containers.py), as an ordinary user: the one that attempts are in a container.
+    """
+    with lay_out("scene", top=top, home=f"{top}/operator", mount=mount) as scene:
+        try:
+            print(json.dumps(scene.targets), flush=True)
+            sys.stdin.readline()
+            print(json.dumps(scene.traces()), flush=True)
+        finally:
+            clear(scene.targets)

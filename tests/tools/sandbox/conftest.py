@@ -1,8 +1,15 @@
+import json
 import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from tests.sandbox.conftest import image  # noqa: F401 - a fixture of the tests here too
+
+INSTALL = Path(__file__).parents[2] / "interop" / "install_clients.py"
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +24,15 @@ def call(call, verdicts):
     env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     call.sandbox = replace(call.sandbox, state=verdicts, env=env, home=env["HOME"], timeout=20)
     return call
+
+
+@pytest.fixture(scope="session")
+def newer_node():
+    """Return the folder of the Node that the interop tests bring, 24 or later."""
+    asked = subprocess.run([sys.executable, INSTALL, "--find"], capture_output=True, text=True, check=False)
+    if asked.returncode:
+        pytest.skip("the real clients are not installed: python tests/interop/install_clients.py")
+    return str(Path(json.loads(asked.stdout)["node"]).parent)
 
 
 @pytest.fixture

@@ -1,3 +1,6 @@
+import os
+from dataclasses import replace
+
 import pytest
 
 
@@ -18,6 +21,23 @@ def _node(needs):
 )
 async def test_returns_what_the_program_wrote(call, code, text):
     assert await call("run_node", code=code) == text
+
+
+WORKERS = """
+const { Worker } = require("worker_threads");
+let ended = 0;
+for (let i = 0; i < 4; i++)
+  new Worker("0", { eval: true }).on("exit", () => { if (++ended === 4) console.log(process.version); });
+"""
+
+
+@pytest.mark.parametrize("runtime", ["bubblewrap", "native"])
+async def test_a_node_that_makes_all_its_room_for_code_writable_runs_with_its_workers(call, newer_node, runtime):
+    env = call.sandbox.env | {"PATH": f"{newer_node}{os.pathsep}{call.sandbox.env['PATH']}"}
+    call.sandbox = replace(call.sandbox, env=env, runtime=runtime)
+    fields = (await call.result("run_node", {"code": WORKERS})).structured_content
+    assert (fields["exit_code"], fields["stderr"]) == (0, "")
+    assert int(fields["stdout"].removeprefix("v").partition(".")[0]) >= 24
 
 
 async def test_what_does_not_parse_is_a_result(call):

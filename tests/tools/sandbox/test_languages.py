@@ -1,0 +1,176 @@
+"""Every language in every back end: a program that runs, one that is none, and what ends at a limit."""
+
+import os
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from tests.sandbox.conftest import OPTIONS, containers
+
+from toolbox_mcp.safety.errors import ToolError
+from toolbox_mcp.sandbox.hosted import NOBODY
+from toolbox_mcp.sandbox.languages import LANGUAGES, find
+
+HOSTED = ("bubblewrap", "native", "landlock")
+
+
+@dataclass(frozen=True)
+class Programs:
+    """complaint: what stderr says of the broken one. greedy: takes 512 MiB, holds it for a while, prints done.
+
+    refusal: what stderr says where the language has seen its end coming. seconds: a limit that starting it does not
+    reach.
+    """
+
+    hello: str
+    broken: str
+    complaint: str
+    endless: str
+    greedy: str
+    refusal: str
+    seconds: float = 2
+
+
+NODE = Programs(
+    hello="console.log('hello')",
+    broken="console.log(",
+    complaint="SyntaxError",
+    endless="console.log('begun'); setTimeout(() => console.log('done'), 60000)",
+    greedy="""
+const held = [];
+for (let i = 0; i < 64; i++) held.push(Buffer.alloc(8 << 20, 1));
+setTimeout(() => console.log("done", held.length), 5000);
+""",
+    refusal="heap out of memory",
+)
+PROGRAMS = {
+    "python": Programs(
+        hello="print('hello')",
+        broken="print(",
+        complaint="SyntaxError",
+        endless="import time; print('begun', flush=True); time.sleep(60); print('done')",
+        greedy="""
+import time
+held = [bytes([1]) * (8 << 20) for _ in range(64)]
+time.sleep(5)
+print("done")
+""",
+        refusal="MemoryError",
+    ),
+    "ruby": Programs(
+        hello="puts 'hello'",
+        broken="puts(",
+        complaint="syntax error",
+        endless="$stdout.sync = true; puts 'begun'; sleep 60; puts 'done'",
+        greedy="held = (1..64).map { 'x' * (8 << 20) }; sleep 5; puts 'done', held.size",
+        refusal="failed to allocate memory",
+    ),
+    "node": NODE,
+    "node 24": NODE,
+    "rust": Programs(
+        hello='fn main() { println!("hello"); }',
+        broken="fn main() { nothing_here(); }",
+        complaint="error[E0425]",
+        endless="""
+fn main() { println!("begun"); std::thread::sleep(std::time::Duration::from_secs(60)); println!("done"); }
+""",
+        greedy="""
+fn main() {
+    let held: Vec<Vec<u8>> = (0..64).map(|_| vec![1; 8 << 20]).collect();
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    println!("done {}", held.len());
+}
+""",
+        refusal="memory allocation of",
+        seconds=6,
+    ),
+}
+
+
+@pytest.fixture(params=[*HOSTED, "podman", "none"])
+def runtime(request):
+    return request.param
+
+
+@pytest.fixture(params=PROGRAMS)
+def title(request):
+    return request.param
+
+
+@pytest.fixture
+def temp():
+    """Return a folder for scratch folders, which nobody may enter too; removed when the server is gone."""
+    with tempfile.TemporaryDirectory(prefix="scratch-") as folder:
+        os.chmod(folder, 0o711)
+        yield Path(folder)
+
+
+@pytest.fixture
+async def run(temp, call, runtime, title, needs, request):
+    """Return a function that runs a program in the language and the back end, or sees it refused as it has to be.
+
+    It returns the fields of the result, or None. No container outlives a test.
+    """
+    name = title.split()[0]
+    language = LANGUAGES[name]
+    env = dict(call.sandbox.env)
+    if runtime in HOSTED:
+        needs(language.programs[0])
+    if title == "node 24":
+        env["PATH"] = f"{request.getfixturevalue('newer_node')}{os.pathsep}{env['PATH']}"
+    refusal = "sandbox_unavailable" if runtime == "none" else None
+    if runtime == "podman":
+        image = request.getfixturevalue("image")
+        call.sandbox = replace(call.sandbox, images=dict.fromkeys(LANGUAGES, image), engine_options=OPTIONS)
+        refusal = None if name == "python" else "unavailable"
+    elif runtime == "landlock" and os.geteuid() == 0:
+        try:
+            await find(language, env, env["HOME"], reachable_by=NOBODY)
+        except ToolError:
+            # Installed below a home that nobody may enter.
+            refusal = "unavailable"
+    call.sandbox = replace(call.sandbox, env=env, runtime=runtime, temp=temp)
+
+    async def run(code, **settings):
+        call.sandbox = replace(call.sandbox, **settings)
+        if refusal:
+            assert await call.code(f"run_{name}", code=code) == refusal
+            return None
+        result = await call.result(f"run_{name}", {"code": code})
+        fields = result.structured_content
+        assert (result.is_error, fields["runtime"]) == (False, runtime), fields
+        return fields
+
+    yield run
+    if runtime == "podman":
+        assert containers() == []
+
+
+async def test_a_program_runs(run, title):
+    if fields := await run(PROGRAMS[title].hello):
+        assert (fields["exit_code"], fields["stdout"], fields["stderr"]) == (0, "hello\n", "")
+
+
+async def test_what_is_no_program_is_a_result(run, title):
+    if fields := await run(PROGRAMS[title].broken):
+        assert (fields["exit_code"], fields["killed_by"], fields["stdout"]) == (1, None, "")
+        assert PROGRAMS[title].complaint in fields["stderr"]
+
+
+async def test_a_program_ends_at_the_limit_of_time(run, title, monkeypatch):
+    monkeypatch.setattr("toolbox_mcp.sandbox.container._START_SECONDS", 0.0)
+    if fields := await run(PROGRAMS[title].endless, timeout=PROGRAMS[title].seconds):
+        assert (fields["exit_code"], fields["timed_out"], fields["killed_by"]) == (124, True, "wall")
+        assert fields["stdout"] == "begun\n"
+
+
+async def test_a_program_ends_at_the_limit_of_memory(run, title):
+    if fields := await run(PROGRAMS[title].greedy):
+        assert fields["exit_code"] != 0
+        assert "done" not in fields["stdout"]
+        assert fields["killed_by"] == "memory" or PROGRAMS[title].refusal in fields["stderr"]
+
+
+def test_every_language_is_in_the_table():
+    assert {title.split()[0] for title in PROGRAMS} == set(LANGUAGES)
