@@ -60,7 +60,11 @@ async def grep_files(
 def _pattern(pattern: str | None, query: list[str] | None, match: str) -> str:
     # What would be left out of the search is told, else its answer is taken for that to another question.
     if query and match != "block":
-        raise ToolError(Code.INVALID_ARGS, f"query: not used with match={match}", "pattern says what is sought; query is for match=block")
+        raise ToolError(
+            Code.INVALID_ARGS,
+            f"query: not used with match={match}",
+            "pattern says what is sought; query is for match=block",
+        )
     if pattern and match == "block":
         raise ToolError(Code.INVALID_ARGS, "pattern: not used with match=block", "query holds the lines sought")
     if match == "block":
