@@ -134,6 +134,7 @@ class Printed:
 
 def call(config: Config, env: Mapping[str, str], name: str, arguments: Mapping[str, Any], *, as_json: bool) -> Printed:
     """Make one call through the pipeline that clients use. Raises ConfigError for a tool that does not exist."""
+    confine(config)
     result = anyio.run(_call, config, env, name, arguments)
     if as_json:
         return Printed(result.model_dump_json(by_alias=True, exclude_none=True, indent=2) + "\n", bool(result.is_error))

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,30 @@ def test_a_named_back_end_that_mounts_says_what_works_instead(serve, runtime):
         "code": "sandbox_unavailable",
         "hint": "toolbox-mcp doctor tells the operator which ones work",
     }
+
+
+@pytest.fixture
+def outside():
+    """Return a folder outside of the roots, the home and the temp folder, which stays writable."""
+    folder = Path(tempfile.mkdtemp(dir="/dev/shm"))
+    yield folder
+    (folder / "made").unlink(missing_ok=True)
+    folder.rmdir()
+
+
+@pytest.mark.parametrize(("level", "escapes"), [("off", True), ("write", False)])
+def test_a_single_call_is_confined_like_a_server(user, outside, level, escapes):
+    arguments = json.dumps({"command": "sh", "args": ["-c", f"echo x > {outside}/made"]})
+    options = ["--enable-exec", "--allow-command", "sh", "--set", f"confine={level}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "toolbox_mcp", "call", "bash", arguments, *options],
+        capture_output=True,
+        text=True,
+        cwd=user.project,
+        env={"HOME": str(user.home), "PATH": "/usr/bin:/bin"},
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("exit: 0") == escapes
+    assert (outside / "made").exists() == escapes

@@ -62,8 +62,8 @@ def report(
 
 def insist(path: Place, selector: str = "(?!)") -> None:
     """ToolError not_found where a path names nothing. selector: what may stand behind the name of a file, a pattern."""
-    name = "/".join(path.parts)
-    file = replace(path, parts=tuple(re.sub(f"(?:{selector})$", "", name, flags=re.DOTALL).split("/")))
+    name = re.sub(rf"(?:{selector})\Z", "", "/".join(path.parts), flags=re.DOTALL)
+    file = replace(path, parts=tuple(filter(None, name.split("/"))))
     if path.stat() is None and file.stat() is None:
         raise ToolError(Code.NOT_FOUND, f"there is no {file.shown}", file.similar() or FIND)
 

@@ -59,6 +59,17 @@ def test_lines_with_nothing_in_common_stand_for_each_other():
     assert found is not None and found[:2] == (1, 1)
 
 
+def test_a_long_text_with_one_difference_is_found():
+    text = "".join(f"    check(number_{n}, {n * n % 97}, name='the {n}th of many')\n" for n in range(3000))
+    lines = text.splitlines()[2000:2400]
+    lines[200] = lines[200].replace("many", "mary")
+    found = nearest(text, "\n".join(lines), SEARCH_TIME)
+    assert found is not None
+    assert found[:2] == (2001, 2400) and 0.99 <= found[2] <= 1
+    assert found[3].split("\n")[2] == "... (196 equal lines)"
+    assert "of ma[-r-]{+n+}y" in found[3]
+
+
 def test_a_difference_is_shown_on_forty_lines_at_most():
     text = "".join(f"line number {n} of many\n" for n in range(100))
     found = nearest(text, text.replace("number", "numbr"), SEARCH_TIME)
