@@ -51,6 +51,8 @@ def swapping(one: Path, other: Path) -> Iterator[None]:
     with subprocess.Popen([sys.executable, __file__, "--swap", one, other]) as process:
         try:
             yield
+            if process.poll() is not None:
+                sys.exit(f"nothing was swapped: the second process ended with {process.returncode}")
         finally:
             process.kill()
 
