@@ -125,8 +125,12 @@ def family(origin: Origin, known: Iterable[Process] = (), *, thorough: bool = Tr
     """
     if not _has_proc():
         return [process for process in _by_ps(origin) if process.pid != origin.pid]
+    last = 0 if thorough else _last_pid()
+    known = list(known)
+    if last == origin.pid and not known:
+        return []  # nobody was born since
     seen: dict[int, Process] = {}
-    for process in _candidates(origin, thorough):
+    for process in _candidates(origin, 0 if thorough or last < origin.pid else origin.pid):
         seen[process.pid] = process
     ours = {p.pid for p in known if (now := seen.get(p.pid) or look(p.pid)) and now.start == p.start}
     for process in descendants(origin.pid):
@@ -198,15 +202,13 @@ def _has_proc() -> bool:
     return sys.platform == "linux"
 
 
-def _candidates(origin: Origin, thorough: bool) -> Iterator[Process]:
-    lowest = 0
-    if not thorough:
-        # The last pid given out in this namespace: where it is the leader's own, nobody was born since.
-        with open("/proc/loadavg", "rb") as file:
-            last = int(file.read().split()[4])
-        if last == origin.pid:
-            return
-        lowest = origin.pid if last > origin.pid else 0
+def _last_pid() -> int:
+    """Return the last pid given out in this namespace, to a process or a thread."""
+    with open("/proc/loadavg", "rb") as file:
+        return int(file.read().split()[4])
+
+
+def _candidates(origin: Origin, lowest: int) -> Iterator[Process]:
     for name in os.listdir("/proc"):
         if name.isdecimal() and int(name) > lowest and (process := look(int(name))) and process.start >= origin.start:
             yield process
