@@ -57,6 +57,7 @@ ONE_SHELL = [
     ("cmd", '"C:\\x\\del.exe" x'), ("cmd", '%ComSpec% /c del x'), ("cmd", '!x!'), ("cmd", 'cmd /v:on /c del x'),
 ]  # fmt: skip
 EVERYDAY = [
+    "sleep 1; echo 'run `make` now'", "echo 'see $(date)'; exit 1", "parallel gzip ::: *.txt", "strace -f -o log ls *.py", "valgrind --leak-check=full ./a $x",
     "mapfile -t lines < f; echo ${#lines[@]}", "readarray -d '' -t found < <(find . -name '*.py' -print0)", "declare -a x=(1 2 3)", "declare -A m=([a]=1)", "local -r x=$(pwd)",
     "export PS1='(venv) '", "jobs -l", "wait -n", "set -eux", "set -o pipefail; ls | wc", "set +e", "set -- a b; echo $#", "shopt -s nullglob globstar; ls **/*.py", "shopt -u expand_aliases",
     "find . -name '*.o' -newer f -print", "find src -type d -exec ls {} ';' -o -name x", "find . -name a -o -name b", "bash -o pipefail -c 'ls | wc -l'", "bash -O nullglob -c 'ls *'", "sh -eux ./build.sh",
