@@ -125,6 +125,18 @@ async def test_refuses(call, arguments, code):
     assert await call.code("run_tests", **arguments) == code
 
 
+@pytest.mark.parametrize("framework", ["rspec", "minitest", "pytest", "unittest", "npm", "cargo", "go"])
+async def test_a_runner_that_is_not_installed_is_unavailable(call, framework):
+    call.toolchain_env["PATH"] = "/none"
+    assert await call.code("run_tests", framework=framework) == "unavailable"
+
+
+async def test_failures_that_a_script_swallows_are_failures(call, fake):
+    fake("npm", "echo '# pass 2'; echo '# fail 1'; exit 0\n")
+    first, _, status, *_ = lines(await call("run_tests", framework="npm"))
+    assert (first, status) == ("TESTS FAILED: 2 passed, 1 failed", "exit: 0")
+
+
 @pytest.mark.parametrize("name", ["pyproject.toml", "setup.cfg", "package.json"])
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
 async def test_a_project_file_that_is_no_file_says_nothing(call, project, name, make):
