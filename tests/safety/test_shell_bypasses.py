@@ -7,6 +7,7 @@ from toolbox_mcp.safety.shell_rules import check
 
 # A shell runs rm, or another refused program, in each of these lines, or might.
 BYPASSES = [
+    "rm${IFS}x", "rm$IFS$9x", "ls;rm${IFS}-rf${IFS}x", "{rm,-rf,x}", "ls\rrm x", "r\\\nm${IFS}x", "ls&&$(echo rm)${IFS}x", "ls --version; /usr/bin/env rm x", "cat f | tee /dev/null | xargs -n1 -P4 rm",
     "declare -a 'x=($(rm x))'", 'declare -a "x=(\\$(rm x))"', "local -a 'x=(`rm x`)'", "readonly -a 'x=(<(rm x))'", "declare 'x=($(rm x))'", 'y=\'$(rm x)\'; declare -a "x=($y)"',
     "typeset -A 'x=([a]=$(rm x))'", "mapfile -tC 'rm #' a <<< x", "readarray -tc1 -C 'rm #' a <<< x", "mapfile -tC'rm #' a <<< x", 'jobs -x rm x', 'builtin jobs -x rm x', 'jobs -lx rm x',
     'find . -name -exec -o -exec rm {} \\;', 'find . -path -exec -prune -o -execdir rm {} +', 'find . -exec ls {} + -exec rm {} +', 'find . -newermt -exec -exec env rm {} \\;',
@@ -100,6 +101,13 @@ def test_a_way_around_of_one_shell_is_refused_there(shell, command):
 @pytest.mark.parametrize("command", EVERYDAY)
 def test_what_looks_like_one_passes(command, shell):
     assert not refused(command, shell)
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh", "zsh"])
+def test_more_commands_than_are_looked_at_are_refused_and_not_passed_over(shell):
+    assert refused(": ;" * 5000 + "rm x", shell)
+    assert refused(": ;" * 5000, shell)
+    assert not refused(": ;" * 4000, shell)
 
 
 @pytest.mark.parametrize("command", NOT_PROMISED)
