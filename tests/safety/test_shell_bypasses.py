@@ -7,6 +7,8 @@ from toolbox_mcp.safety.shell_rules import check
 
 # A shell runs rm, or another refused program, in each of these lines, or might.
 BYPASSES = [
+    # found by the fuzz
+    "a=(1 2)coproc  rm x", "a=(1)ls rm x", "a=(1)'' rm x", "a=(1)$x rm x", "b=1 a=(1)b=2 rm x", "a+=()ls rm x",
     "rm${IFS}x", "rm$IFS$9x", "ls;rm${IFS}-rf${IFS}x", "{rm,-rf,x}", "ls\rrm x", "r\\\nm${IFS}x", "ls&&$(echo rm)${IFS}x", "ls --version; /usr/bin/env rm x", "cat f | tee /dev/null | xargs -n1 -P4 rm",
     "declare -a 'x=($(rm x))'", 'declare -a "x=(\\$(rm x))"', "local -a 'x=(`rm x`)'", "readonly -a 'x=(<(rm x))'", "declare 'x=($(rm x))'", 'y=\'$(rm x)\'; declare -a "x=($y)"',
     "typeset -A 'x=([a]=$(rm x))'", "mapfile -tC 'rm #' a <<< x", "readarray -tc1 -C 'rm #' a <<< x", "mapfile -tC'rm #' a <<< x", 'jobs -x rm x', 'builtin jobs -x rm x', 'jobs -lx rm x',
