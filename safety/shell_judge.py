@@ -150,13 +150,7 @@ class Judge:
         if name == "[[":
             self.evaluates = True
             self.latent |= any(word.latent for word in rest)
-        if self.shell not in ("bash", "dash") and (
-            name in COUNTING
-            or (name in ("test", "[") and any(word.text in COMPARING for word in rest))
-            or (name == "printf" and rest and NUMBERS.search(rest[0].text or "%d"))
-        ):
-            self.evaluates = True
-            self.latent |= any(word.latent for word in rest)
+        self._counting(name, rest)
         if name in DECLARING:
             self._declaring(name, rest)
         if wrapper := WRAPPERS.get(name):
@@ -171,6 +165,17 @@ class Judge:
             special(self, rest)
         elif name in STARTERS or re.fullmatch(r"ld(-.*)?\.so(\..*)?", name):
             starter(self, name, rest)
+
+    def _counting(self, name: str, words: list[Word]) -> None:
+        """Builtins that read their words as arithmetic where the shell is, or may be, zsh or ksh."""
+        counts = (
+            name in COUNTING
+            or (name in ("test", "[") and any(word.text in COMPARING for word in words))
+            or (name == "printf" and words and NUMBERS.search(words[0].text or "%d"))
+        )
+        if self.shell not in ("bash", "dash") and counts and any(word.text is None or word.latent for word in words):
+            self.evaluates = True
+            self.latent |= any(word.latent for word in words)
 
     def _declaring(self, name: str, words: list[Word]) -> None:
         """Builtins that name variables: an index in a name is evaluated, and so is a value under some names."""

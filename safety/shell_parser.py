@@ -8,7 +8,7 @@ import re
 
 from toolbox_mcp.safety.shell_lines import Lines
 from toolbox_mcp.safety.shell_script import Command, RefusedError, Script, Word
-from toolbox_mcp.safety.shell_words import IDENTIFIER
+from toolbox_mcp.safety.shell_words import IDENTIFIER, META
 
 MAX_PARTS = 4096
 """Simple commands in one text; a guess that bounds the time of a check."""
@@ -414,6 +414,9 @@ class Grammar(Lines):
         if self.next() != ")":
             raise self.refuse("this does not parse")
         self.at += 1
+        if self.next() not in META:
+            # `a=(1)ls rm` assigns and runs rm.
+            raise self.refuse("a word that goes on behind a list")
         return latent
 
     def _no_continuation(self) -> None:

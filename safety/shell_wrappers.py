@@ -165,8 +165,13 @@ def unwrapped(name: str, wrapper: Wrapper, words: list[Word]) -> list[Word]:
 
 def starter(judge: Judging, name: str, words: list[Word]) -> None:
     """Judge each word behind a program whose options are not known, and what has blanks as a text of its own."""
+    named = False
     for word in words:
+        # Behind the first name what is not literal is an argument.
+        if word.text is None and named:
+            continue
         text = literal(name, word)
+        named = named or text[:1].isalnum() or text[:1] in ("/", ".")
         if re.search(r"\s", text):
             judge.text(text, "sh")
         elif re.search(r"[^/\\]$", text):
@@ -298,6 +303,7 @@ def _find(judge: Judging, words: list[Word]) -> None:
         elif words[index].text in FIND_EXEC and (end == index + 1 or not (words[index + 1].text or "").startswith("-")):
             # Behind -name it would be a pattern, but nothing tells where that has its own value.
             _replaced(judge, "{}", words[index + 1 : end])
+            end = index
         elif free and (text := (words[index].text or "").rstrip("/")):
             # The word that is not literal might be -exec.
             judge.name(text)

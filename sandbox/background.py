@@ -119,6 +119,11 @@ class Background:
         return self.ended is not None and not self._finishing.done()
 
     @property
+    def lives(self) -> bool:
+        """Whether the process, or something that it started, is alive."""
+        return self.ended is None or self.held
+
+    @property
     def exit_code(self) -> int | None:
         """Return the exit status, 128 + the signal, or None while it runs."""
         return self._ended.status if self._ended else None

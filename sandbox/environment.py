@@ -4,6 +4,8 @@ Nothing here reads the process's environment; it is an argument everywhere.
 """
 
 import os
+import shutil
+import sys
 from collections.abc import Collection, Iterable, Mapping
 
 OWN_PREFIX = "TOOLBOX_"
@@ -27,6 +29,8 @@ def which(program: str, env: Mapping[str, str]) -> str | None:
 
     A folder of it that is relative is passed over: it would lead into the project, whose files decide nothing here.
     """
+    if sys.platform == "win32":
+        return shutil.which(program, path=env.get("PATH"))
     for folder in os.get_exec_path(env):
         path = os.path.join(folder, program)
         if os.path.isabs(folder) and os.path.isfile(path) and os.access(path, os.X_OK):

@@ -12,7 +12,7 @@ from toolbox_mcp.sandbox.pattern import Pattern
 from toolbox_mcp.sandbox.worker import Worker
 
 KEPT = 50
-"""Ended processes of one owner that stay listed; the oldest leaves first."""
+"""Ended processes of one owner that stay listed; the oldest leaves first. One that left something behind stays."""
 
 CLOSING_SECONDS = 0.2
 """Seconds between SIGTERM and SIGKILL when the server ends."""
@@ -111,7 +111,7 @@ class Processes:
         """Start a process for an owner."""
         if self._closed:
             raise ToolError(Code.CANCELLED, "the server is shutting down")
-        live = sum(entry.process.ended is None for entries in self._owners.values() for entry in entries.values())
+        live = sum(entry.process.lives for entries in self._owners.values() for entry in entries.values())
         if live >= self._limit:
             raise ToolError(
                 Code.TOO_MANY_PROCESSES,
@@ -131,7 +131,7 @@ class Processes:
         )
         entries = self._owners.setdefault(owner, {})
         entries[id_] = entry = _Entry(id_, name, shlex.join(argv), process)
-        ended = sorted((e for e in entries.values() if e.process.ended is not None), key=lambda e: e.process.ended or 0)
+        ended = sorted((e for e in entries.values() if not e.process.lives), key=lambda e: e.process.ended or 0)
         for old in ended[: max(0, len(ended) - KEPT)]:
             self.forget(owner, old.id)
         return entry

@@ -296,8 +296,8 @@ def _limited(locks: int) -> Iterator[int]:
     if not locks:
         yield 0
         return
-    soft, hard = resource.getrlimit(FILE_LOCKS)
     try:
+        soft, hard = resource.getrlimit(FILE_LOCKS)
         resource.setrlimit(FILE_LOCKS, (locks, hard))
     except (ValueError, OSError):
         yield 0

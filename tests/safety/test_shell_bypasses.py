@@ -7,6 +7,9 @@ from toolbox_mcp.safety.shell_rules import check
 
 # A shell runs rm, or another refused program, in each of these lines, or might.
 BYPASSES = [
+    # found by the fuzz
+    "a=(1 2)coproc  rm x", "a=(1)ls rm x", "a=(1)'' rm x", "a=(1)$x rm x", "b=1 a=(1)b=2 rm x", "a+=()ls rm x",
+    "rm${IFS}x", "rm$IFS$9x", "ls;rm${IFS}-rf${IFS}x", "{rm,-rf,x}", "ls\rrm x", "r\\\nm${IFS}x", "ls&&$(echo rm)${IFS}x", "ls --version; /usr/bin/env rm x", "cat f | tee /dev/null | xargs -n1 -P4 rm",
     "declare -a 'x=($(rm x))'", 'declare -a "x=(\\$(rm x))"', "local -a 'x=(`rm x`)'", "readonly -a 'x=(<(rm x))'", "declare 'x=($(rm x))'", 'y=\'$(rm x)\'; declare -a "x=($y)"',
     "typeset -A 'x=([a]=$(rm x))'", "mapfile -tC 'rm #' a <<< x", "readarray -tc1 -C 'rm #' a <<< x", "mapfile -tC'rm #' a <<< x", 'jobs -x rm x', 'builtin jobs -x rm x', 'jobs -lx rm x',
     'find . -name -exec -o -exec rm {} \\;', 'find . -path -exec -prune -o -execdir rm {} +', 'find . -exec ls {} + -exec rm {} +', 'find . -newermt -exec -exec env rm {} \\;',
@@ -57,6 +60,7 @@ ONE_SHELL = [
     ("cmd", '"C:\\x\\del.exe" x'), ("cmd", '%ComSpec% /c del x'), ("cmd", '!x!'), ("cmd", 'cmd /v:on /c del x'),
 ]  # fmt: skip
 EVERYDAY = [
+    "sleep 1; echo 'run `make` now'", "echo 'see $(date)'; exit 1", "parallel gzip ::: *.txt", "strace -f -o log ls *.py", "valgrind --leak-check=full ./a $x",
     "mapfile -t lines < f; echo ${#lines[@]}", "readarray -d '' -t found < <(find . -name '*.py' -print0)", "declare -a x=(1 2 3)", "declare -A m=([a]=1)", "local -r x=$(pwd)",
     "export PS1='(venv) '", "jobs -l", "wait -n", "set -eux", "set -o pipefail; ls | wc", "set +e", "set -- a b; echo $#", "shopt -s nullglob globstar; ls **/*.py", "shopt -u expand_aliases",
     "find . -name '*.o' -newer f -print", "find src -type d -exec ls {} ';' -o -name x", "find . -name a -o -name b", "bash -o pipefail -c 'ls | wc -l'", "bash -O nullglob -c 'ls *'", "sh -eux ./build.sh",
@@ -99,6 +103,13 @@ def test_a_way_around_of_one_shell_is_refused_there(shell, command):
 @pytest.mark.parametrize("command", EVERYDAY)
 def test_what_looks_like_one_passes(command, shell):
     assert not refused(command, shell)
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh", "zsh"])
+def test_more_commands_than_are_looked_at_are_refused_and_not_passed_over(shell):
+    assert refused(": ;" * 5000 + "rm x", shell)
+    assert refused(": ;" * 5000, shell)
+    assert not refused(": ;" * 4000, shell)
 
 
 @pytest.mark.parametrize("command", NOT_PROMISED)

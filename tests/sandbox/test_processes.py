@@ -160,6 +160,35 @@ async def test_the_oldest_ended_processes_leave_the_list(mine):
     assert len(ids) == 52 and "proc_4" not in ids and ids[-1] == "proc_55"
 
 
+DAEMON = "setsid sh -c 'echo $$; exec sleep 60 >/dev/null 2>&1' & sleep 0.1"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+async def test_what_a_process_left_behind_counts_against_the_limit(mine):
+    for _ in range(8):
+        started = await mine.start(sh(DAEMON))
+        await until(mine, started.id, r"^\d+\n")
+    await eventually(lambda: all(row.status == "exited" for row in mine.list()))
+    with pytest.raises(ToolError) as refused:
+        await mine.start(["true"])
+    assert refused.value.code == "too_many_processes"
+    await mine.kill("proc_1")
+    assert (await mine.start(["true"])).id == "proc_9"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+async def test_what_left_something_behind_stays_on_the_list(registry, mine):
+    started = await mine.start(sh(DAEMON))
+    daemon = int((await until(mine, started.id, r"^\d+\n")).stdout)
+    await eventually(lambda: mine.list()[0].status == "exited")
+    for _ in range(53):
+        other = await mine.start(["true"])
+        await rest(mine, other.id)
+    assert mine.list()[0].id == started.id and alive(daemon)
+    await registry.end_owner("me")
+    await gone([daemon], 0.5)
+
+
 async def test_a_program_that_is_not_installed_is_unavailable(mine):
     for options in ({}, {"pty": True}):
         with pytest.raises(ToolError) as refused:

@@ -41,7 +41,9 @@ def headline(done: Finished, counts: Counts | None, seconds: float, *, nothing_r
         return f"TESTS TIMED OUT after {round(seconds)}s"
     if nothing_ran or (counts is not None and counts.ran == 0 and done.exit_code == 0):
         return NONE_RAN
-    verdict = "PASSED" if done.exit_code == 0 else "FAILED"
+    # A script may swallow the status of its runner (`jest || true`).
+    failed = done.exit_code != 0 or (counts is not None and counts.failed + counts.errors > 0)
+    verdict = "FAILED" if failed else "PASSED"
     return f"TESTS {verdict}: {(counts and str(counts)) or f'exit {done.exit_code}'}"
 
 

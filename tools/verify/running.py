@@ -76,13 +76,14 @@ class Report(Text):
 
     def fit(self, budget: Budget) -> Answer:
         """Return the whole, or what is about failures with as much of it as fits."""
-        whole = budget.fit(self.body, self.more)
-        if not whole.truncated or self.failures is None:
-            return super().fit(budget)
-        cut = budget.fit(self.failures, self.more)
-        total = whole.truncated["tokens"]
-        left = cut.truncated["tokens"] - cut.truncated["cut"] if cut.truncated else cut.tokens or at_most(cut.text) // 4
-        meta = dict(self.meta) | {"truncated": {"tokens": total, "cut": max(1, total - left)}}
+        cut = budget.fit(self.body, self.more)
+        truncated = cut.truncated
+        if truncated and self.failures is not None:
+            total = truncated["tokens"]
+            cut = budget.fit(self.failures, self.more)
+            left = at_most(cut.text) // 4 if cut.tokens is None else cut.tokens
+            truncated = {"tokens": total, "cut": max(1, total - left)}
+        meta = dict(self.meta) | ({"truncated": truncated} if truncated else {})
         return Answer([TextContent(type="text", text=cut.text)], meta=meta, tokens=cut.tokens)
 
 

@@ -138,7 +138,7 @@ def suite_of(framework: Framework, project: Project, path: Place | None, pattern
             return Suite(
                 ["npm", "test", *(["--", *where] if where else [])],
                 summary=partial(
-                    SummaryLines, r"[#ℹ] \w+ \d|Tests:?[ \x1b]|\d+ (?:passing|failing|pending)\b", counting.npm
+                    SummaryLines, r"(?:#|ℹ) \w+ \d|Tests:?[ \x1b]|\d+ (?:passing|failing|pending)\b", counting.npm
                 ),
                 failures=r"✖ failing tests:|not ok \d| +● | +\d+ failing$| *FAIL ",
             )

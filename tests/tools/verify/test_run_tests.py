@@ -195,6 +195,35 @@ async def test_refuses(call, arguments, code):
     assert await call.code("run_tests", **arguments) == code
 
 
+@pytest.mark.parametrize("framework", ["rspec", "minitest", "pytest", "unittest", "npm", "cargo", "go"])
+async def test_a_runner_that_is_not_installed_is_unavailable(call, framework):
+    call.toolchain_env["PATH"] = "/none"
+    assert await call.code("run_tests", framework=framework) == "unavailable"
+
+
+@pytest.mark.parametrize(
+    "summary",
+    [
+        "# tests 3\n# pass 2\n# fail 1\n",
+        "\u2139 tests 3\n\u2139 pass 2\n\u2139 fail 1\n",
+        "\x1b[34m\u2139 pass 2\x1b[39m\n\x1b[34m\u2139 fail 1\x1b[39m\n",
+        "Tests:       1 failed, 2 passed, 3 total\n",
+        "\x1b[2m      Tests \x1b[22m \x1b[31m1 failed\x1b[39m | \x1b[32m2 passed\x1b[39m (3)\n",
+        "\x1b[92m \x1b[0m\x1b[32m 2 passing\x1b[0m\x1b[90m (4ms)\x1b[0m\n\x1b[31m  1 failing\x1b[0m\n",
+    ],
+)
+async def test_the_usual_runners_behind_npm_are_counted(call, fake, project, summary):
+    (project / "said").write_text("noise\n" + summary)
+    fake("npm", "cat said; exit 1\n")
+    assert lines(await call("run_tests", framework="npm"))[0] == "TESTS FAILED: 2 passed, 1 failed"
+
+
+async def test_failures_that_a_script_swallows_are_failures(call, fake):
+    fake("npm", "echo '# pass 2'; echo '# fail 1'; exit 0\n")
+    first, _, status, *_ = lines(await call("run_tests", framework="npm"))
+    assert (first, status) == ("TESTS FAILED: 2 passed, 1 failed", "exit: 0")
+
+
 @pytest.mark.parametrize("name", ["pyproject.toml", "setup.cfg", "package.json"])
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
 async def test_a_project_file_that_is_no_file_says_nothing(call, project, name, make):
