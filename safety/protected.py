@@ -16,12 +16,18 @@ _GIT_NAMES = re.compile(r"(?:\.git|git~[0-9]+)[. ]*(?::.*)?", re.DOTALL)
 
 def fold(name: str) -> str:
     """Return a name as the most forgetful file system compares it: case, composition, ignorable characters."""
+    if name.isascii():  # as nearly every name is; then only case is forgotten
+        return name.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", _IGNORABLE.sub("", name)).casefold())
 
 
 def is_git(name: str) -> bool:
     """Tell whether some file system takes the name for `.git`: also short names, streams, dots at the end."""
-    return _GIT_NAMES.fullmatch(fold(name)) is not None
+    return _is_git(fold(name))
+
+
+def _is_git(folded: str) -> bool:
+    return "git" in folded and _GIT_NAMES.fullmatch(folded) is not None
 
 
 class Protected:
@@ -43,12 +49,13 @@ class Protected:
 
         folder: a folder with content comes there, so it must not be where a glob's matches would lie either.
         """
-        whole = [*root.parts[1:], *parts]
-        if any(is_git(part) for part in whole):
+        # This runs for each entry of a folder that moves.
+        whole = [fold(part) for part in (*root.parts[1:], *parts)]
+        if any(map(_is_git, whole)):
             return "it belongs to git"
-        if self._is_own([fold(part) for part in whole]):
+        if self._is_own(whole):
             return "it belongs to this server"
-        folded = [fold(part).rstrip(". ") or part for part in parts]
+        folded = [part.rstrip(". ") or part for part in whole[len(whole) - len(parts) :]]
         for glob in self._globs:
             if glob.covers(folded) or (folder and glob.begins(folded)):
                 return f"protected_paths has {glob.text}"
@@ -82,10 +89,16 @@ class _Glob:
         if not text.startswith("/"):
             parts.insert(0, "**")
         self._parts = [None if part == "**" else re.compile(fnmatch.translate(fold(part))) for part in parts]
+        self._end = len(parts)
+        # Each position with those behind it that a `**`, which may stand for nothing, lets one be at as well.
+        self._also = [{self._end}]
+        for at, part in reversed([*enumerate(parts)]):
+            self._also.append({at} | (self._also[-1] if part == "**" else set()))
+        self._also.reverse()
 
     def covers(self, path: Sequence[str]) -> bool:
         """Tell whether the pattern matches the path or a folder above it."""
-        return len(self._parts) in self._reached(path)
+        return self._end in self._reached(path)
 
     def begins(self, path: Sequence[str]) -> bool:
         """Tell whether the pattern's first named component, or more, is what the path ends with."""
@@ -93,23 +106,15 @@ class _Glob:
 
     def _reached(self, path: Sequence[str]) -> set[int]:
         """Return the positions in the pattern after the path; linear whatever the pattern."""
-        end = len(self._parts)
-        reached = self._skip({0})
+        reached = self._also[0]
         for part in path:
-            step = {end} & reached
-            for at in reached - {end}:
-                pattern = self._parts[at]
-                if pattern is None:
+            step: set[int] = set()
+            for at in reached:
+                if at == self._end:
                     step.add(at)
+                elif (pattern := self._parts[at]) is None:
+                    step |= self._also[at]
                 elif pattern.match(part):
-                    step.add(at + 1)
-            reached = self._skip(step)
+                    step |= self._also[at + 1]
+            reached = step
         return reached
-
-    def _skip(self, positions: set[int]) -> set[int]:
-        out = set(positions)
-        for at in sorted(positions):
-            while at < len(self._parts) and self._parts[at] is None:
-                at += 1
-                out.add(at)
-        return out

@@ -119,7 +119,9 @@ class Decoded:
 
 def is_binary(head: bytes) -> bool:
     """Tell from the first bytes: a NUL in the first 8 KiB and no UTF-16 mark."""
-    return b"\0" in head[:HEAD] and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    # The mark of UTF-32 begins like that of UTF-16, whose characters would break such a file.
+    marked = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not head.startswith(codecs.BOM_UTF32_LE)
+    return b"\0" in head[:HEAD] and not marked
 
 
 def decode(data: bytes, *, exact: bool = False) -> Decoded:

