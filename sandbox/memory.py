@@ -2,6 +2,8 @@
 
 from collections.abc import Collection
 
+from toolbox_mcp.sandbox.tree import shown_as
+
 
 def held(pids: Collection[int], enough: int | None = None) -> int:
     """Return the bytes that processes hold: memory without a file, and page tables.
@@ -10,6 +12,7 @@ def held(pids: Collection[int], enough: int | None = None) -> int:
     table has them any more (MADV_DONTNEED, or a fork that never touched them), and nothing shows them then.
     enough: above it the exact figure is made, ten times as slow; below, what several share may count for each.
     """
+    pids = [_shown(pid) for pid in pids]
     private = sum(_sum_of(pid, "status", (b"RssAnon:", b"VmPTE:")) for pid in pids)
     resident = sum(_sum_of(pid, "status", (b"RssShmem:",)) for pid in pids)
     mapped = shared(pids)
@@ -49,6 +52,11 @@ def _nameless(pid: int) -> list[tuple[int, int, bytes]]:
     except (OSError, ValueError):
         return found
     return found
+
+
+def _shown(pid: int) -> int:
+    """Return the number under which /proc shows the memory of a process, also of one whose first thread has ended."""
+    return pid if _sum_of(pid, "status", (b"VmPTE:",)) else shown_as(pid)
 
 
 def _sum_of(pid: int, name: str, fields: tuple[bytes, ...]) -> int:

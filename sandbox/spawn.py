@@ -212,8 +212,11 @@ class Program:
         return Ended(code, None, usage) if code >= 0 else Ended(128 - code, -code, usage)
 
     def _gone(self) -> bool:
-        seen = tree.look(self.pid)
-        return seen is None or seen.dead
+        """Tell whether the leader can be collected: while a thread of it is left, /proc says that it is dead."""
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        except ChildProcessError:
+            return True
 
     def _exited(self) -> None:
         self._forget()

@@ -26,7 +26,11 @@ _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 @dataclass(frozen=True)
 class Process:
-    """A process as one look at it showed it. start (clock ticks since boot) tells it from a later one with its pid."""
+    """A process as one look at it showed it. start (clock ticks since boot) tells it from a later one with its pid.
+
+    dead: no thread of it is left. Whose first thread alone has ended is as alive as any, but /proc shows its state,
+    memory and environment as those of a dead one; it tells them under the number of another thread (shown_as).
+    """
 
     pid: int
     parent: int
@@ -65,9 +69,20 @@ def look(pid: int) -> Process | None:
         group=int(fields[2]),
         session=int(fields[3]),
         start=int(fields[19]),
-        dead=fields[0] in (b"Z", b"X"),
+        dead=fields[0] in (b"Z", b"X") and int(fields[17]) <= 1,
         cpu_seconds=(int(fields[11]) + int(fields[12])) / _TICKS,
     )
+
+
+def shown_as(pid: int) -> int:
+    """Return the number under which /proc shows what a process holds: its own, or that of a thread that lives."""
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/stat", "rb") as file:
+                raw = file.read()
+            if raw[raw.rindex(b")") + 2 :][:1] not in (b"Z", b"X"):
+                return int(thread)
+    return pid
 
 
 def children(pid: int) -> list[int]:
@@ -99,11 +114,17 @@ def descendants(pid: int) -> list[Process]:
 
 def marked(pid: int, marker: str) -> bool:
     """Tell whether pid was started with MARKER=marker in its environment."""
+    environment = _environment(pid) or _environment(shown_as(pid))
+    return f"{MARKER}={marker}".encode() in environment.split(b"\0")
+
+
+def _environment(pid: int) -> bytes:
+    """Return what a process was started with; nothing of one that is gone, closed to us, or without a first thread."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return f"{MARKER}={marker}".encode() in file.read().split(b"\0")
+            return file.read()
     except OSError:
-        return False
+        return b""
 
 
 def limited(pid: int, locks: int) -> bool:

@@ -291,6 +291,65 @@ async def test_runs_leave_no_descriptor_and_no_child():
     assert (len(os.listdir("/proc/self/fd")), tree.children(os.getpid())) == before
 
 
+# Its first thread is gone, so /proc shows a dead process without memory, environment and command line.
+HEADLESS = """
+import ctypes, os, sys, threading, time
+def stay():
+    while ") Z " not in open(f"/proc/{os.getpid()}/stat").read():
+        time.sleep(0.01)
+    held = b"x" * (int(sys.argv[1]) << 20)
+    os.write(int(sys.argv[2]), b".")
+    time.sleep(60)
+def behead():
+    threading.Thread(target=stay).start()
+    ctypes.CDLL(None).syscall(93 if os.uname().machine == "aarch64" else 60, 0)
+"""
+
+
+def headless(then, size, w):
+    return [sys.executable, "-I", "-S", "-c", HEADLESS + then, str(size), str(w)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a process without its first thread is of Linux")
+async def test_a_program_without_its_first_thread_is_collected(pipe):
+    r, w = pipe
+    before = tree.children(os.getpid())
+    # The kernel takes longer to free so much than the runner to look whether it has.
+    running = asyncio.create_task(run(headless("behead()", 512, w), cwd="/", env=ENV, timeout=60, pass_fds=(w,)))
+    with anyio.fail_after(20):
+        await anyio.wait_readable(r)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert tree.children(os.getpid()) == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a process without its first thread is of Linux")
+async def test_memory_behind_an_ended_first_thread_counts():
+    limits = Limits(memory=64 << 20)
+    done = await run(headless("behead()", 128, 1), cwd="/", env=ENV, timeout=20, limits=limits)
+    assert done.killed_by == "memory"
+    several = "[os.fork() or behead() for _ in range(4)]; time.sleep(60)"
+    done = await run(headless(several, 24, 1), cwd="/", env=ENV, timeout=20, limits=limits)
+    assert done.killed_by == "memory"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a process without its first thread is of Linux")
+@pytest.mark.parametrize(
+    "then",
+    [
+        "os.fork() or behead()\ntime.sleep(60)",
+        "os.fork() or (os.setsid(), os.fork() or behead(), os._exit(0))\ntime.sleep(60)",
+    ],
+)
+async def test_no_process_survives_without_its_first_thread(then, pipe):
+    r, w = pipe
+    done = await run(headless(then, 1, w), cwd="/", env=ENV, timeout=2, pass_fds=(w,))
+    assert os.read(r, 10) == b"."
+    await nobody_holds(r, w)
+    assert done.killed_by == "wall"
+
+
 async def test_inherited_descriptors_do_not_reach_the_program(pipe):
     r, _ = pipe
     os.set_inheritable(r, True)

@@ -63,6 +63,27 @@ GREEDY = {
             assert os.read(r, 1)
         hold()
     """,
+    "memory_of_several_without_their_first_threads": """
+        import ctypes, os, threading
+        libc = ctypes.CDLL(None)
+        number = 93 if os.uname().machine == "aarch64" else 60
+        r, w = os.pipe()
+        def keep():
+            # By then /proc shows a dead process.
+            time.sleep(0.2)
+            held = b"x" * (48 << 20)
+            os.write(w, b"x")
+            time.sleep(2)
+            os._exit(0)
+        for _ in range(4):
+            if os.fork() == 0:
+                threading.Thread(target=keep).start()
+                libc.syscall(number, 0)
+        os.close(w)
+        for _ in range(4):
+            assert os.read(r, 1)
+        hold()
+    """,
     "memory_shared": """
         import mmap
         held = mmap.mmap(-1, 160 << 20)
@@ -266,6 +287,18 @@ LASTING = {
             os.closerange(0, 3)
             os.execve(SLEEP[0], SLEEP, {})
         time.sleep(0.2)
+    """,
+    "without_its_first_thread": """
+        lines = [
+            "import ctypes, os, threading, time",
+            "if os.fork(): os._exit(0)",
+            "os.setsid()",
+            "threading.Thread(target=time.sleep, args=(8,)).start()",
+            "ctypes.CDLL(None).syscall(93 if os.uname().machine == 'aarch64' else 60, 0)",
+        ]
+        code = chr(10).join(lines)
+        subprocess.Popen([sys.executable, "-I", "-S", "-c", code, SLEEP[1]], stdin=N, stdout=N, stderr=N)
+        time.sleep(20)
     """,
     "chain": """
         # Each forks the next and dies: whoever kills what it has seen is always one late.

@@ -143,7 +143,9 @@ def _marked(mark: str) -> list[int]:
     for name in os.listdir("/proc"):
         if name.isdecimal():
             try:
-                if mark.encode() in Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0"):
+                # Of a process whose first thread has ended, another one shows it.
+                threads = Path(f"/proc/{name}/task").iterdir()
+                if any(mark.encode() in (thread / "cmdline").read_bytes().split(b"\0") for thread in threads):
                     found.append(int(name))
             except OSError:
                 continue

@@ -112,7 +112,9 @@ def marked(mark):
     found = []
     for name in filter(str.isdecimal, os.listdir("/proc")):
         try:
-            if mark.encode() in Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0"):
+            # Of a process whose first thread has ended, another one shows it.
+            threads = Path(f"/proc/{name}/task").iterdir()
+            if any(mark.encode() in (thread / "cmdline").read_bytes().split(b"\0") for thread in threads):
                 found.append(int(name))
         except OSError:
             continue
