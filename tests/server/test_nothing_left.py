@@ -65,8 +65,13 @@ class Server:
         return int(Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0])
 
     def close(self):
-        self.process.kill()
-        self.process.wait()
+        # Asked, and not killed: a guardian and a server that are killed at the same moment cannot end their programs.
+        self.process.terminate()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             with suppress(OSError):
                 pipe.close()
