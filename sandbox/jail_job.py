@@ -20,6 +20,8 @@ from toolbox_mcp.sandbox.jail_order import Order
 _START_SECONDS = 30.0
 """Until the function's process exists. A guess: 40 ms are usual, and the machine may be starved."""
 
+_LEAVING = 0.1
+"""Seconds in which a thread that has been joined leaves the process; a guess."""
 _END_SECONDS = 10.0
 """Until a killed call has reported. It takes the supervisor milliseconds; its own patience is 5 s."""
 
@@ -279,10 +281,16 @@ def _start(order: Order, start: Callable[[socket.socket, socket.socket], int]) -
 
 
 def _threads() -> int:
-    try:
-        return len(os.listdir("/proc/self/task"))
-    except OSError:
-        return threading.active_count()
+    """Return how many threads this process has. One that was joined may still be on its way out; it gets a moment."""
+    until = time.monotonic() + _LEAVING
+    while True:
+        try:
+            running = len(os.listdir("/proc/self/task"))
+        except OSError:
+            return threading.active_count()
+        if running == 1 or threading.active_count() > 1 or time.monotonic() > until:
+            return running
+        time.sleep(0.001)
 
 
 def _frame(link: socket.socket, until: float, limit: int = 1 << 20) -> Steps:

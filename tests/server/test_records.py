@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -458,12 +459,15 @@ async def test_a_locked_file_holds_up_its_calls_and_nothing_else(path, monkeypat
     records.close()
 
 
-async def test_a_cancelled_call_still_has_its_row_and_its_end(records):
-    started = asyncio.ensure_future(records.start(call("c1")))
-    await asyncio.sleep(0)
-    started.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await started
+async def test_a_cancelled_call_still_has_its_row_and_its_end(records, path):
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        started = asyncio.ensure_future(records.start(call("c1")))
+        await asyncio.sleep(0)
+        started.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await started
+        other.execute("ROLLBACK")
     await asyncio.wrap_future(records.finish("c1", replace(DONE, status=Status.CANCELLED)))
     assert records.get("c1").status == "cancelled"
 

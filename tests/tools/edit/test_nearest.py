@@ -66,7 +66,7 @@ def test_a_long_text_with_one_difference_is_found():
     found = nearest(text, "\n".join(lines), SEARCH_TIME)
     assert found is not None
     assert found[:2] == (2001, 2400) and 0.99 <= found[2] <= 1
-    assert found[3].split("\n")[2] == "... (196 equal lines)"
+    assert found[3].split("\n")[0] == "... (198 equal lines)"
     assert "of ma[-r-]{+n+}y" in found[3]
 
 
