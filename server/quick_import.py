@@ -26,7 +26,11 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = {
 """Packages whose __init__ imports clients and servers we do not use, and where the names we use come from."""
 
 WEB: Final = (
+    "mcp.server.auth.middleware.auth_context",
+    "mcp.server.auth.middleware.bearer_auth",
+    "mcp.server.auth.provider",
     "mcp.server.auth.routes",
+    "mcp.server.auth.settings",
     "mcp.server.streamable_http",
     "mcp.server.streamable_http_manager",
     "starlette.applications",
@@ -34,7 +38,7 @@ WEB: Final = (
     "starlette.middleware.authentication",
     "starlette.routing",
 )
-"""Modules of which the SDK's server names something only in the methods that make a web application of it."""
+"""Modules of which the SDK's server needs nothing before it makes a web application or seals what a client holds."""
 
 
 @contextmanager
