@@ -152,6 +152,7 @@ def main() -> None:
     """Run every case and print a line each; exit 1 when the jail was left."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60, help="for each case")
+    parser.add_argument("--only", default="", help="cases whose line begins so, such as `read walk`")
     parser.add_argument("--swap", nargs=2, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.swap:
@@ -161,6 +162,9 @@ def main() -> None:
     for kind, cases in (("naive", READS), ("read", READS), ("write", WRITES)):
         for engine in [None] if kind == "naive" else list(Engine):
             for case in cases:
+                label = f"{kind} {engine.value if engine else 'realpath'} {case}"
+                if not label.startswith(chosen.only):
+                    continue
                 with tempfile.TemporaryDirectory() as name:
                     until = seconds(chosen.seconds)
                     base = Path(name)
@@ -169,7 +173,6 @@ def main() -> None:
                     else:
                         count = (reads if kind == "read" else writes)(base, case, engine, until)
                         escaped += count.escapes
-                label = f"{kind} {engine.value if engine else 'realpath'} {case}"
                 print(f"{label:24} {count.tries:9,} tries {count.done:9,} done {count.escapes:5} escapes", flush=True)
     sys.exit(escaped > 0)
 
