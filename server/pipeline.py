@@ -134,22 +134,23 @@ class Pipeline:
         row = _Row(self._recorder, call_id, call)
         try:
             async with self._slots:
+                failure: ToolError | None = None
                 try:
-                    answer, code = await self._outcome(call, row), None
-                except ToolError as failure:
-                    answer, code = _refusal(failure), failure.code
+                    answer = await self._outcome(call, row)
+                except ToolError as e:
+                    answer, failure = _refusal(e), e
                 except NeedsInput as needed:
                     return needed.result
                 finally:
                     call.progress.close()
-                await row.finish(_status(code), code, answer, started)
+                await row.finish(_status(failure), failure.code if failure else None, answer, started)
         except anyio.get_cancelled_exc_class():
             row.end(Status.CANCELLED, Code.CANCELLED, Answer([]), started)
             raise
         return CallToolResult(
             content=list(answer.content),
             structured_content=answer.structured,
-            is_error=code is not None,
+            is_error=failure is not None,
             _meta={"call_id": call_id, **answer.meta},
         )
 
@@ -166,7 +167,8 @@ class Pipeline:
         closed = self.exposure.closed.get(call.tool.name)
         if closed:
             raise closed
-        if not (call.tool.unsafe and call.arguments.get(ASKED) in (True, "true")):
+        asked = call.arguments.get(ASKED) if call.tool.unsafe else None
+        if not (asked is True or (isinstance(asked, str) and asked.lower() == "true")):
             call.judging = Judging(self._policy)
             return
         granted = self._rules.allow_unsafe is True
@@ -239,7 +241,7 @@ class Pipeline:
                     result = await tool.run(**services, **given)
             if scope.cancelled_caught:
                 seconds = f"{deadline:g}"
-                raise ToolError(Code.TIMEOUT, f"TIMEOUT: {tool.name} gave no answer within {seconds}s")
+                raise _Overdue(Code.TIMEOUT, f"TIMEOUT: {tool.name} gave no answer within {seconds}s")
             answer = await self._fitted(result)
         except ToolError:
             raise
@@ -268,6 +270,10 @@ class Pipeline:
         return fitted
 
 
+class _Overdue(ToolError):
+    """The deadline of the call has passed; a tool's own time-out is an error like any other."""
+
+
 class _Row:
     """The record of one call: begun before the handler runs, completed once."""
 
@@ -294,7 +300,7 @@ class _Row:
             execution_id=context.id,
             tenant_id=context.tenant_id,
             agent=context.agent,
-            client=" ".join(context.client) if context.client else None,
+            client=" ".join(filter(None, context.client)) if context.client else None,
             session=context.session,
             principal=context.principal,
             tool=call.tool.name,
@@ -353,12 +359,12 @@ async def _heartbeat(progress: Progress) -> None:
             await progress.send(seconds, None, f"{seconds:g} s")
 
 
-def _status(code: Code | None) -> Status:
-    if code is None:
+def _status(failure: ToolError | None) -> Status:
+    if failure is None:
         return Status.SUCCESS
-    if code in DENIED:
+    if failure.code in DENIED:
         return Status.DENIED
-    return Status.TIMED_OUT if code is Code.TIMEOUT else Status.ERROR
+    return Status.TIMED_OUT if isinstance(failure, _Overdue) else Status.ERROR
 
 
 def _message(status: Status, code: Code | None, answer: Answer) -> str | None:

@@ -59,6 +59,8 @@ def call(call, happened):
             raise Panic("secret in a panic")
         if kind == "timeout":
             raise TimeoutError("secret")
+        if kind == "own":
+            raise ToolError(Code.TIMEOUT, "it took 1 of 2 bytes within 5 s")
         if kind == "group":
             async with anyio.create_task_group():
                 raise ToolError(Code.NOT_FOUND, "from a task group")
@@ -386,9 +388,11 @@ class Kept:
         ("echo", {"nope": 1}, "error", "invalid_args"),
         ("crash", {}, "error", "tool_exception"),
         ("crash", {"kind": "timeout"}, "error", "tool_exception"),
+        ("crash", {"kind": "own"}, "error", "timeout"),
         ("hang", {}, "timed_out", "timeout"),
         ("shell", {}, "denied", "shell_disabled"),
         ("change", {"unsafe": True}, "denied", "unsafe_denied"),
+        ("change", {"unsafe": "True"}, "denied", "unsafe_denied"),
     ],
 )
 async def test_every_outcome_is_recorded(call, name, arguments, status, code):
