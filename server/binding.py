@@ -2,7 +2,7 @@
 
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -56,23 +56,28 @@ class Binder:
 
     def __init__(self, tool: Tool) -> None:
         self._params = tool.params
-        self._kinds = {name: prop.get("type") for name, prop in tool.wire().input_schema["properties"].items()}
+        properties = tool.wire().input_schema["properties"]
+        self._kinds = {name: prop.get("type") for name, prop in properties.items()}
+        self._texts = {name for name, prop in properties.items() if prop.get("items", {}).get("type") == "string"}
         self._required = {name for name, info in tool.params.model_fields.items() if info.is_required()}
 
     def bind(self, arguments: Mapping[str, Any], judging: Judging) -> dict[str, Any]:
         """Return the handler's arguments, or raise ToolError: invalid_args first, then the first guard that refused."""
+        # An argument that is missing may be there under a wrong name, so the unknown ones are told first.
+        for name in arguments:
+            if name not in self._kinds:
+                raise ToolError(Code.INVALID_ARGS, f"{name[:100]}: no such argument", self._meant(name, arguments))
         repaired = {
             name: self._repaired(name, value)
             for name, value in arguments.items()
-            if value is not None or name not in self._kinds or name in self._required
+            if value is not None or name in self._required
         }
+        for name, value in repaired.items():
+            self._insist_on_plain_items(name, value)
         try:
             params = self._params.model_validate(repaired, context=judging)
         except ValidationError as e:
-            errors = e.errors(include_url=False, include_context=False)
-            # An argument that is missing may be there under a wrong name, so the unknown ones are told first.
-            unknown = [error for error in errors if error["type"] == "extra_forbidden"]
-            raise self._explained((unknown or errors)[0], arguments) from None
+            raise self._explained(e.errors(include_url=False, include_context=False)[0]) from None
         if judging.refusals:
             raise judging.refusals[0]
         return {name: getattr(params, name) for name in self._kinds if name != ASKED}
@@ -89,11 +94,22 @@ class Binder:
             raise ToolError(Code.INVALID_ARGS, f"{name}: expected {_a(str(kind))}, got {json.dumps(value)[:100]}")
         return value
 
-    def _explained(self, error: ErrorDetails, given: Mapping[str, Any]) -> ToolError:
+    def _insist_on_plain_items(self, name: str, value: Any) -> None:
+        """Refuse the first item that cannot fit: validation keeps a kilobyte for each one, of millions in a message."""
+        kind = self._kinds[name]
+        items: Iterable[tuple[Any, Any]] = ()
+        plain: type | tuple[type, ...] = str
+        if kind == "array" and name in self._texts and isinstance(value, list):
+            items = enumerate(value)
+        elif kind == "object" and isinstance(value, dict):
+            items, plain = value.items(), (str, int, float)
+        for where, item in items:
+            if not isinstance(item, plain):
+                got = JSON_NAMES.get(type(item), "null")
+                raise ToolError(Code.INVALID_ARGS, f"{name}.{where}"[:100] + f": expected a string, got {got}")
+
+    def _explained(self, error: ErrorDetails) -> ToolError:
         where = ".".join(map(str, error["loc"])) or "arguments"
-        top = str(error["loc"][0]) if error["loc"] else ""
-        if error["type"] == "extra_forbidden":
-            return ToolError(Code.INVALID_ARGS, f"{where[:100]}: no such argument", self._meant(top, given))
         if error["type"] == "missing":
             return ToolError(Code.INVALID_ARGS, f"{where}: required, but missing")
         if wanted := WANTED.get(error["type"]):
@@ -110,7 +126,7 @@ class Binder:
         if not self._kinds:
             return "it takes no arguments"
         free = [each for each in self._kinds if each not in given]
-        word = name.lower().replace("-", "_")
+        word = name[:100].lower().replace("-", "_")
         near = [each for alike in MEANT if word in alike for each in alike if each in free]
         near.sort(key=lambda each: each not in self._required)
         near = near or difflib.get_close_matches(word, free, 1, CLOSE)

@@ -5,6 +5,8 @@ before the configuration holds, and then only what the command needs.
 """
 
 import argparse
+import errno
+import io
 import os
 import re
 import sys
@@ -23,6 +25,8 @@ BAD_CONFIGURATION = 2
 """Exit status for flags, settings or arguments that cannot be used."""
 BROKEN_PIPE = 141
 """Exit status when the reader of the output is gone, as a shell reports SIGPIPE."""
+UNWRITABLE = frozenset((errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
+"""What the system says when output cannot be written."""
 
 COMMANDS: Mapping[str, str] = {
     "serve": "serve MCP until the client leaves (the default)",
@@ -60,19 +64,41 @@ class Surroundings:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line of this process and return its exit status; bad configuration is one line and 2."""
+    _open_streams()
     try:
         around = Surroundings(os.environ, _cwd(), sys.stdout, sys.stderr, sys.stdin, _guarded)
-        status = run(sys.argv[1:] if argv is None else argv, around)
-        sys.stdout.flush()
-        return status
+        return _printed(lambda: run(sys.argv[1:] if argv is None else argv, around))
     except ConfigError as e:
         return _refused(e, sys.stderr)
-    except BrokenPipeError:
-        # What is still buffered would fail again at exit, with a traceback.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
     except KeyboardInterrupt:
         return 130
+
+
+def _open_streams() -> None:
+    """Make the streams take any text; what was closed from the start is empty, or swallows what is written."""
+    sys.stdin = sys.stdin or io.StringIO()
+    sys.stdout = sys.stdout or io.StringIO()
+    sys.stderr = sys.stderr or io.StringIO()
+    for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=errors)
+
+
+def _printed(work: Callable[[], int]) -> int:
+    """Run work until its output is out; a reader that is gone, or a full disk, is a status of its own."""
+    try:
+        status = work()
+        sys.stdout.flush()
+        return status
+    except OSError as e:
+        if e.errno not in UNWRITABLE:
+            raise
+        # What is still buffered would fail again at exit, with a traceback.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if e.errno == errno.EPIPE:
+            return BROKEN_PIPE
+        sys.stderr.write(f"toolbox-mcp: the output cannot be written: {e.strerror}\n")
+        return 1
 
 
 def run(argv: Sequence[str], around: Surroundings) -> int:
@@ -123,8 +149,9 @@ def _call(config: Config, asked: argparse.Namespace, around: Surroundings) -> in
     arguments = _arguments(asked.arguments, around)
 
     def work() -> int:
-        from toolbox_mcp.server.start import call
+        from toolbox_mcp.server.start import call, start_log
 
+        start_log(config, around.err)
         answer = call(config, around.env, asked.name, arguments, as_json=asked.json)
         around.out.write(answer.text)
         around.out.flush()
@@ -245,4 +272,4 @@ def _cwd() -> Path:
 def _guarded(work: Callable[[], int]) -> int:
     from toolbox_mcp.sandbox.guardian import guarded
 
-    guarded(work)
+    guarded(lambda: _printed(work))

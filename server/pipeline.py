@@ -4,7 +4,6 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -133,24 +132,25 @@ class Pipeline:
         call = Call(call_id, tool, arguments, context, Progress(report), ask, set() if approved is None else approved)
         started = time.monotonic()
         row = _Row(self._recorder, call_id, call)
-        async with self._slots:
-            try:
-                answer, code = await self._outcome(call, row), None
-            except ToolError as failure:
-                answer, code = _refusal(failure), failure.code
-            except NeedsInput as needed:
-                return needed.result
-            except anyio.get_cancelled_exc_class():
-                with anyio.CancelScope(shield=True):
-                    await row.finish(Status.CANCELLED, Code.CANCELLED, Answer([]), started)
-                raise
-            finally:
-                call.progress.close()
-            await row.finish(_status(code), code, answer, started)
+        try:
+            async with self._slots:
+                failure: ToolError | None = None
+                try:
+                    answer = await self._outcome(call, row)
+                except ToolError as e:
+                    answer, failure = _refusal(e), e
+                except NeedsInput as needed:
+                    return needed.result
+                finally:
+                    call.progress.close()
+                await row.finish(_status(failure), failure.code if failure else None, answer, started)
+        except anyio.get_cancelled_exc_class():
+            row.end(Status.CANCELLED, Code.CANCELLED, Answer([]), started)
+            raise
         return CallToolResult(
             content=list(answer.content),
             structured_content=answer.structured,
-            is_error=code is not None,
+            is_error=failure is not None,
             _meta={"call_id": call_id, **answer.meta},
         )
 
@@ -167,7 +167,8 @@ class Pipeline:
         closed = self.exposure.closed.get(call.tool.name)
         if closed:
             raise closed
-        if not (call.tool.unsafe and call.arguments.get(ASKED) in (True, "true")):
+        asked = call.arguments.get(ASKED) if call.tool.unsafe else None
+        if not (asked is True or (isinstance(asked, str) and asked.lower() == "true")):
             call.judging = Judging(self._policy)
             return
         granted = self._rules.allow_unsafe is True
@@ -240,7 +241,7 @@ class Pipeline:
                     result = await tool.run(**services, **given)
             if scope.cancelled_caught:
                 seconds = f"{deadline:g}"
-                raise ToolError(Code.TIMEOUT, f"TIMEOUT: {tool.name} gave no answer within {seconds}s")
+                raise _Overdue(Code.TIMEOUT, f"TIMEOUT: {tool.name} gave no answer within {seconds}s")
             answer = await self._fitted(result)
         except ToolError:
             raise
@@ -269,6 +270,10 @@ class Pipeline:
         return fitted
 
 
+class _Overdue(ToolError):
+    """The deadline of the call has passed; a tool's own time-out is an error like any other."""
+
+
 class _Row:
     """The record of one call: begun before the handler runs, completed once."""
 
@@ -281,15 +286,21 @@ class _Row:
 
     async def start(self) -> None:
         """Write the row. An exec tool waits for it, and is stopped when that fails; others run meanwhile."""
-        if self._recorder is None or self._written is not None:
+        if self._recorder is None:
             return
+        self._begin(self._recorder)
+        if self._call.tool.gated and not await self._is_written():
+            name = self._call.tool.name
+            raise ToolError(Code.REFUSED, f"{name} cannot be recorded, so it does not run", "the disk may be full")
+
+    def _begin(self, recorder: Recorder) -> None:
         call, context = self._call, self._call.context
         row = Started(
             call_id=self._id,
             execution_id=context.id,
             tenant_id=context.tenant_id,
             agent=context.agent,
-            client=" ".join(context.client) if context.client else None,
+            client=" ".join(filter(None, context.client)) if context.client else None,
             session=context.session,
             principal=context.principal,
             tool=call.tool.name,
@@ -298,11 +309,7 @@ class _Row:
             approved_by=call.approved_by,
             started_at=datetime.now(UTC),
         )
-        self._written = self._recorder.start(row)
-        if call.tool.gated and not await self._is_written():
-            raise ToolError(
-                Code.REFUSED, f"{call.tool.name} cannot be recorded, so it does not run", "the disk may be full"
-            )
+        self._written = recorder.start(row)
 
     async def _is_written(self) -> bool:
         if self._kept is None:
@@ -316,21 +323,26 @@ class _Row:
         return self._kept
 
     async def finish(self, status: Status, code: Code | None, answer: Answer, started: float) -> None:
-        """Complete the row; a call that never ran gets its row here. No answer is sent before its row is written."""
+        """Complete the row once it is written, before which no answer is sent; a call that never ran gets it here."""
         if self._recorder is None:
             return
         if self._written is None:
-            with suppress(ToolError):
-                await self.start()
-        if not await self._is_written():
+            self._begin(self._recorder)
+        await self._is_written()
+        self.end(status, code, answer, started)
+
+    def end(self, status: Status, code: Code | None, answer: Answer, started: float) -> None:
+        """Complete the row soon. The end of the server may be waiting, so nothing is waited for."""
+        if self._recorder is None:
             return
-        text = answer.text
+        if self._written is None:
+            self._begin(self._recorder)
         self._recorder.finish(
             self._id,
             Finished(
                 status=status,
                 code=code,
-                output=text,
+                output=answer.text,
                 error_message=_message(status, code, answer),
                 duration_ms=round((time.monotonic() - started) * 1000, 3),
                 tokens=answer.tokens,
@@ -347,12 +359,12 @@ async def _heartbeat(progress: Progress) -> None:
             await progress.send(seconds, None, f"{seconds:g} s")
 
 
-def _status(code: Code | None) -> Status:
-    if code is None:
+def _status(failure: ToolError | None) -> Status:
+    if failure is None:
         return Status.SUCCESS
-    if code in DENIED:
+    if failure.code in DENIED:
         return Status.DENIED
-    return Status.TIMED_OUT if code is Code.TIMEOUT else Status.ERROR
+    return Status.TIMED_OUT if isinstance(failure, _Overdue) else Status.ERROR
 
 
 def _message(status: Status, code: Code | None, answer: Answer) -> str | None:

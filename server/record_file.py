@@ -2,22 +2,30 @@
 
 import os
 import sqlite3
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from toolbox_mcp.server.liveness import Server
 
 BUSY = 5.0
 """Seconds that one server waits for another which writes to the same file."""
 
+_PAUSE = 0.01
+"""Seconds between two tries while another server writes."""
+
 _UNKNOWN_DAYS = 1
 """Days after which a row is taken for interrupted when its server cannot be asked: no call runs that long."""
 
 _VERSION = 1
+
+
+T = TypeVar("T")
 
 
 class RecordError(Exception):
@@ -76,15 +84,45 @@ COMMIT;
 """
 
 
+class Patience:
+    """How long to wait for another server that writes: BUSY seconds for each thing, and not beyond the end for any.
+
+    Moments are of time.monotonic. SQLite's own waiting cannot be cut short.
+    """
+
+    def __init__(self) -> None:
+        """Wait for something that is asked for at this moment."""
+        self.end = float("inf")
+        self.asked(time.monotonic())
+
+    def asked(self, moment: float) -> None:
+        """Wait for something that was asked for at a moment. From then on, not from its turn: else the last of many
+        that wait would wait many times as long.
+        """
+        self._until = moment + BUSY
+
+    def of(self, work: Callable[[], T]) -> T:
+        """Do one thing, as often as it finds the file locked."""
+        while True:
+            try:
+                return work()
+            except sqlite3.OperationalError as e:
+                busy = e.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not busy or time.monotonic() >= min(self._until, self.end):
+                    raise
+            time.sleep(_PAUSE)
+
+
 class RecordFile:
     """An open file of records. One thread at a time may use it."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: sqlite3.Connection, patience: Patience) -> None:
         """Use a connection that writable or readable has opened."""
         self._db = db
+        self._patience = patience
 
     @classmethod
-    def writable(cls, path: Path) -> Self:
+    def writable(cls, path: Path, patience: Patience | None = None) -> Self:
         """Open a file for writing; it and its folders are made for the user alone. Raises RecordError."""
         try:
             for folder in reversed([folder for folder in path.parents if not folder.exists()]):
@@ -96,23 +134,25 @@ class RecordFile:
             os.close(descriptor)
         except OSError as e:
             raise RecordError(f"the file of the records cannot be made ({e.strerror})") from e
-        return cls(_connect(path, "PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL"))
+        patience = patience or Patience()
+        return cls(_connect(path, patience, 0, "PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL"), patience)
 
     @classmethod
     def readable(cls, path: Path) -> Self:
         """Open an existing file for reading; it is not changed. Raises RecordError."""
-        return cls(_connect(path, "PRAGMA query_only = ON"))
+        patience = Patience()
+        return cls(_connect(path, patience, BUSY, "PRAGMA query_only = ON"), patience)
 
     def insert(self, row: Mapping[str, Any], server: Server) -> None:
         """Add a row."""
         names = ("server", *row)
         marks = ", ".join("?" * len(names))
-        self._db.execute(f"INSERT INTO calls ({', '.join(names)}) VALUES ({marks})", (str(server), *row.values()))  # noqa: S608
+        self._execute(f"INSERT INTO calls ({', '.join(names)}) VALUES ({marks})", (str(server), *row.values()))  # noqa: S608
 
     def update(self, call_id: str, row: Mapping[str, Any]) -> bool:
         """Complete a row; False when there is none."""
         pairs = ", ".join(f"{name} = ?" for name in row)
-        done = self._db.execute(f"UPDATE calls SET {pairs} WHERE call_id = ?", (*row.values(), call_id))  # noqa: S608
+        done = self._execute(f"UPDATE calls SET {pairs} WHERE call_id = ?", (*row.values(), call_id))  # noqa: S608
         return done.rowcount > 0
 
     def newest(
@@ -122,7 +162,7 @@ class RecordFile:
         wanted = [("tool = ?", tool), ("status = ?", status), ("session = ?", session), ("call_id > ?", after)]
         given = [(test, value) for test, value in wanted if value is not None]
         where = f"WHERE {' AND '.join(test for test, _ in given)}" if given else ""
-        rows = self._db.execute(
+        rows = self._execute(
             f"SELECT {_COLUMNS} FROM calls {where} ORDER BY number DESC LIMIT ?",  # noqa: S608
             (*(value for _, value in given), n),
         )
@@ -130,7 +170,7 @@ class RecordFile:
 
     def get(self, call_id: str) -> CallRecord | None:
         """Return the row of a call."""
-        row = self._db.execute(f"SELECT {_COLUMNS} FROM calls WHERE call_id = ?", (call_id,)).fetchone()  # noqa: S608
+        row = self._execute(f"SELECT {_COLUMNS} FROM calls WHERE call_id = ?", (call_id,)).fetchone()  # noqa: S608
         return _record(row) if row else None
 
     def interrupt(self, server: Server) -> None:
@@ -139,7 +179,7 @@ class RecordFile:
 
     def interrupt_dead(self, me: Server) -> None:
         """Mark what servers that no longer live have left running as interrupted."""
-        for (text,) in self._db.execute("SELECT DISTINCT server FROM calls WHERE status = 'running'").fetchall():
+        for (text,) in self._execute("SELECT DISTINCT server FROM calls WHERE status = 'running'").fetchall():
             server = Server.parse(text)
             lives = server.lives(me)
             if lives is not True:
@@ -147,7 +187,7 @@ class RecordFile:
                 self._interrupt(text, started_before)
 
     def _interrupt(self, server: Server | str, started_before: datetime) -> None:
-        self._db.execute(
+        self._execute(
             "UPDATE calls SET status = 'interrupted', error_message = 'the server ended before the call did' "
             "WHERE status = 'running' AND server = ? AND started_at < ?",
             (str(server), timestamp(started_before)),
@@ -155,17 +195,20 @@ class RecordFile:
 
     def rotate(self, max_rows: int, max_days: float) -> None:
         """Delete what is beyond the newest max_rows rows or older than max_days; running calls stay."""
-        self._db.execute(
+        self._execute(
             "DELETE FROM calls WHERE number <= (SELECT max(number) FROM calls) - ? AND status <> 'running'", (max_rows,)
         )
-        oldest = self._db.execute("SELECT started_at FROM calls ORDER BY number LIMIT 1").fetchone()
+        oldest = self._execute("SELECT started_at FROM calls ORDER BY number LIMIT 1").fetchone()
         cutoff = timestamp(datetime.now(UTC) - timedelta(days=max_days))
         if oldest and oldest[0] < cutoff:
-            self._db.execute("DELETE FROM calls WHERE started_at < ? AND status <> 'running'", (cutoff,))
+            self._execute("DELETE FROM calls WHERE started_at < ? AND status <> 'running'", (cutoff,))
 
     def close(self) -> None:
         """Close the file."""
         self._db.close()
+
+    def _execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        return self._patience.of(lambda: self._db.execute(statement, values))
 
 
 def timestamp(moment: datetime) -> str:
@@ -173,19 +216,18 @@ def timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _connect(path: Path, *settings: str) -> sqlite3.Connection:
+def _connect(path: Path, patience: Patience, busy: float, *settings: str) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode=rw"
     try:
-        db = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY, isolation_level=None, check_same_thread=False
-        )
+        db = sqlite3.connect(uri, uri=True, timeout=busy, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as e:
         raise RecordError(f"the records cannot be opened ({e})") from e
     try:
         for setting in settings:
-            db.execute(setting)
-        (version,) = db.execute("PRAGMA user_version").fetchone()
+            patience.of(partial(db.execute, setting))
+        (version,) = patience.of(lambda: db.execute("PRAGMA user_version")).fetchone()
         if version == 0 and "PRAGMA query_only = ON" not in settings:
-            db.executescript(_SCHEMA)
+            patience.of(lambda: db.executescript(_SCHEMA))
         elif version != _VERSION:
             raise RecordError(f"the records are of version {version}, and this server knows {_VERSION}")
     except (sqlite3.Error, RecordError) as e:

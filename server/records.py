@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from toolbox_mcp.safety.redaction import OMITTED, redact
 from toolbox_mcp.server.liveness import Server
-from toolbox_mcp.server.record_file import BUSY, CallRecord, RecordError, RecordFile, timestamp
+from toolbox_mcp.server.record_file import BUSY, CallRecord, Patience, RecordError, RecordFile, timestamp
 
 __all__ = ["CallRecord", "Finished", "RecordError", "Records", "Started", "Status", "new_call_id"]
 
@@ -31,6 +31,8 @@ MESSAGE_MAX = 2000
 """Characters of an error message in a record, as in an answer."""
 _START_MAX = BUSY + 1
 """Seconds that a call waits for its row before it counts as one that cannot be written."""
+_END_BUSY = 0.3
+"""Seconds that the end of the server waits for others which write to the same file."""
 _SOON = 0.005
 """Seconds after which the rows of calls that are over are completed: then their answers have left, for the writing
 thread would take the interpreter from them. A guess."""
@@ -82,6 +84,16 @@ class Finished:
     error_message: str | None
     duration_ms: float
     tokens: int | None = None
+
+
+class _Over(NamedTuple):
+    """A call whose row is to be completed. since: the moment of its end by time.monotonic."""
+
+    call_id: str
+    finished: Finished
+    at: datetime
+    since: float
+    completed: Future[None]
 
 
 class Writing:
@@ -136,9 +148,11 @@ class Records:
         self._server = Server.this()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="records")
         self._file: RecordFile | None = None
+        self._patience = Patience()
         self._written = 0
+        self._unwritten: set[str] = set()
         self._iterations: OrderedDict[tuple[str | None, str], int] = OrderedDict()
-        self._over: deque[tuple[str, Finished, Future[None]]] = deque()
+        self._over: deque[_Over] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._reader: RecordFile | None = None
         self._reading = threading.Lock()
@@ -153,7 +167,7 @@ class Records:
         """
         records = cls(path, max_rows, max_days, result_max_length)
         try:
-            records._writer.submit(records._opened).result()
+            records._writer.submit(records._opened, time.monotonic()).result()
         except RecordError as e:
             log.warning("%s; tools that write or execute are refused until it works", e)
         return records
@@ -161,7 +175,7 @@ class Records:
     def start(self, started: Started) -> Writing:
         """Begin to write the row of a call. It raises RecordError when awaited, where the row cannot be written."""
         try:
-            return Writing(self._writer.submit(self._insert, started))
+            return Writing(self._writer.submit(self._insert, started, time.monotonic()))
         except RuntimeError as e:
             closed: Future[None] = Future()
             closed.set_exception(e)
@@ -173,7 +187,7 @@ class Records:
         Call it in the thread of a running loop. The result is there once that is done, for who wants to wait.
         """
         completed: Future[None] = Future()
-        self._over.append((call_id, finished, completed))
+        self._over.append(_Over(call_id, finished, datetime.now(UTC), time.monotonic(), completed))
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_SOON, self._complete_soon)
         return completed
@@ -186,17 +200,19 @@ class Records:
                 self._writer.submit(self._complete)
         except RuntimeError:  # closed: the rows are marked as interrupted
             while self._over:
-                self._over.popleft()[2].set_result(None)
+                self._over.popleft().completed.set_result(None)
 
     def _complete(self) -> None:
         if not self._over:
             return
-        call_id, finished, completed = self._over.popleft()
+        over = self._over.popleft()
         try:
-            self._update(call_id, finished)
+            if over.call_id not in self._unwritten:
+                self._update(self._opened(over.since), over)
         except Exception as e:  # noqa: BLE001 - the call is over; nothing here may change its answer
-            log.warning("the record of call %s could not be completed (%s)", call_id, e)
-        completed.set_result(None)
+            log.warning("the record of call %s could not be completed (%s)", over.call_id, e)
+        self._unwritten.discard(over.call_id)
+        over.completed.set_result(None)
 
     def newest(
         self,
@@ -219,7 +235,11 @@ class Records:
         return found if found is None or session in (None, found.session) else None
 
     def close(self) -> None:
-        """Wait for what is being written, mark calls without an end as interrupted, and close the file."""
+        """Wait for what is being written, mark calls without an end as interrupted, and close the file.
+
+        Of what another server that writes keeps from being written little is waited for; it is lost.
+        """
+        self._patience.end = time.monotonic() + _END_BUSY
         with suppress(RuntimeError):  # closed already
             self._writer.submit(self._end).result()
         self._writer.shutdown()
@@ -228,16 +248,23 @@ class Records:
                 self._reader.close()
                 self._reader = None
 
-    def _opened(self) -> RecordFile:
+    def _opened(self, since: float) -> RecordFile:
+        """Return the file, for something that was asked for at a moment of time.monotonic."""
+        self._patience.asked(since)
         if self._file is None:
-            file = RecordFile.writable(self._path)
-            file.interrupt_dead(self._server)
-            file.rotate(self._max_rows, self._max_days)
+            file = RecordFile.writable(self._path, self._patience)
+            try:
+                file.interrupt_dead(self._server)
+                file.rotate(self._max_rows, self._max_days)
+            except sqlite3.Error as e:
+                file.close()
+                raise RecordError(f"the records cannot be opened ({e})") from e
             self._file = file
         return self._file
 
-    def _insert(self, started: Started) -> None:
-        file = self._opened()
+    def _insert(self, started: Started, since: float) -> None:
+        self._unwritten.add(started.call_id)
+        file = self._opened(since)
         counted = (started.session, started.tool)
         iteration = self._iterations.get(counted, 0) + 1
         row = {
@@ -257,15 +284,20 @@ class Records:
             "started_at": timestamp(started.started_at),
         }
         file.insert({name: _plain(value) for name, value in row.items()}, self._server)
+        self._unwritten.discard(started.call_id)
         self._iterations[counted] = iteration
         self._iterations.move_to_end(counted)
         if len(self._iterations) > _COUNTERS:
             self._iterations.popitem(last=False)
         self._written += 1
         if self._written % min(_ROTATE_EVERY, 1 + self._max_rows // 16) == 0:
-            file.rotate(self._max_rows, self._max_days)
+            try:
+                file.rotate(self._max_rows, self._max_days)
+            except sqlite3.Error as e:
+                log.warning("old records could not be deleted (%s)", e)
 
-    def _update(self, call_id: str, finished: Finished) -> None:
+    def _update(self, file: RecordFile, over: "_Over") -> None:
+        finished = over.finished
         message = finished.error_message
         row = {
             "status": finished.status.value,
@@ -274,11 +306,11 @@ class Records:
             "output_bytes": len(finished.output.encode(errors="replace")),
             "tokens": finished.tokens,
             "error_message": None if message is None else redact(message[:MESSAGE_MAX]),
-            "completed_at": timestamp(datetime.now(UTC)),
+            "completed_at": timestamp(over.at),
             "duration_ms": finished.duration_ms,
         }
-        if not self._opened().update(call_id, {name: _plain(value) for name, value in row.items()}):
-            log.debug("call %s has no record to complete", call_id)
+        if not file.update(over.call_id, {name: _plain(value) for name, value in row.items()}):
+            log.debug("call %s has no record to complete", over.call_id)
 
     def _cut(self, output: str) -> str:
         most = self._result_max_length

@@ -1,4 +1,12 @@
+import tracemalloc
+
 import pytest
+
+from toolbox_mcp.safety.errors import ToolError
+from toolbox_mcp.safety.guard import Judging
+from toolbox_mcp.safety.policy import Policy
+from toolbox_mcp.server.binding import Binder
+from toolbox_mcp.tools.catalogue import TOOLS
 
 
 @pytest.mark.parametrize(
@@ -25,3 +33,26 @@ import pytest
 async def test_the_name_that_another_server_has_for_it_is_understood(call, name, arguments, hint):
     answer = await call(name, **arguments)
     assert (answer["code"], answer["hint"]) == ("invalid_args", hint)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "error"),
+    [
+        ("grep_files", {"query": [0] * 100_000}, "query.0: expected a string, got a number"),
+        ("shell", {"env": {f"V{n}": [] for n in range(100_000)}}, "env.V0: expected a string, got a list"),
+        ("read_file", {f"x{n}": 0 for n in range(100_000)}, "x0: no such argument"),
+    ],
+)
+def test_of_many_arguments_that_do_not_fit_only_the_first_takes_memory(name, arguments, error):
+    tool = next(each for each in TOOLS if each.name == name)
+    binder = Binder(tool)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ToolError) as refused:
+            binder.bind(arguments, Judging(Policy(roots=None)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (str(refused.value.code), refused.value.error) == ("invalid_args", error)
+    # Room for a copy of the arguments; a kilobyte for each item would be 100 MB.
+    assert peak < 20_000_000

@@ -369,6 +369,65 @@ def test_a_reader_that_leaves_ends_the_command_quietly(user):
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("argv", [["config"], ["--help"], ["call", "calculator", '{"expression": "1"}']], ids=" ".join)
+def test_output_that_cannot_be_written_is_one_line(user, argv):
+    env = {"HOME": str(user.home), "PATH": os.environ["PATH"]}
+    with open("/dev/full", "w") as full:
+        argv = [sys.executable, "-P", "-m", "toolbox_mcp", *argv]
+        done = subprocess.run(
+            argv, check=False, stdout=full, stderr=subprocess.PIPE, env=env, cwd=user.project, timeout=60
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        b"toolbox-mcp: the output cannot be written: No space left on device\n",
+    )
+
+
+def test_a_reader_that_leaves_before_a_call_is_answered_ends_it_quietly(user):
+    env = {"HOME": str(user.home), "PATH": os.environ["PATH"]}
+    read, write = os.pipe()
+    os.close(read)
+    argv = [sys.executable, "-P", "-m", "toolbox_mcp", "call", "calculator", '{"expression": "1"}']
+    done = subprocess.run(
+        argv, check=False, stdout=write, stderr=subprocess.PIPE, env=env, cwd=user.project, timeout=60
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "out"),
+    [
+        ("config >&-", 0, ""),
+        ("--rot 2>&-", 2, ""),
+        ("""call calculator '{"expression": "1"}' <&- 2>&-""", 0, "1\n"),
+        ("""call calculator '{"expression": "1"}' >&-""", 0, ""),
+        ("<&- >&- 2>&-", 0, ""),
+    ],
+)
+def test_streams_that_were_closed_from_the_start_are_done_without(user, command, status, out):
+    env = {"HOME": str(user.home), "PATH": os.environ["PATH"], "PY": sys.executable}
+    line = f'"$PY" -P -m toolbox_mcp {command}'
+    done = subprocess.run(
+        ["sh", "-c", line], check=False, capture_output=True, text=True, env=env, cwd=user.project, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (status, out)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_terminal_without_unicode_still_shows_every_answer(user):
+    (user.project / "\u2603").write_text("snow")
+    done = spawn(user, ["call", "list_directory"], PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "file\t4\t\\u2603\n", "")
+
+
+def test_a_call_logs_as_much_as_it_is_told(user):
+    argv = ["call", "calculator", '{"expression": "1"}']
+    assert "DEBUG" in spawn(user, [*argv, "--log-level", "debug"]).stderr
+    assert spawn(user, argv).stderr == ""
+
+
 def test_a_working_directory_that_is_gone_is_one_line(user):
     gone = user.outside / "gone"
     gone.mkdir()

@@ -59,6 +59,8 @@ def call(call, happened):
             raise Panic("secret in a panic")
         if kind == "timeout":
             raise TimeoutError("secret")
+        if kind == "own":
+            raise ToolError(Code.TIMEOUT, "it took 1 of 2 bytes within 5 s")
         if kind == "group":
             async with anyio.create_task_group():
                 raise ToolError(Code.NOT_FOUND, "from a task group")
@@ -341,8 +343,10 @@ class FullDisk:
     def __init__(self) -> None:
         self.finished: list[str] = []
 
-    async def start(self, started: Started) -> None:
-        raise RecordError("no space left on device")
+    def start(self, started: Started) -> asyncio.Future[None]:
+        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        failed.set_exception(RecordError("no space left on device"))
+        return failed
 
     def finish(self, call_id: str, finished: Finished) -> None:
         self.finished.append(call_id)
@@ -360,13 +364,18 @@ async def test_a_record_that_cannot_be_written_stops_what_changes_something_and_
 
 
 class Kept:
-    """A recorder that keeps what it is told."""
+    """A recorder that keeps what it is told. writes: whether rows are ever written."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, writes: bool = True) -> None:
         self.rows: dict[str, list[Any]] = {}
+        self.writes = writes
 
-    async def start(self, started: Started) -> None:
+    def start(self, started: Started) -> asyncio.Future[None]:
         self.rows[started.call_id] = [started]
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.writes:
+            written.set_result(None)
+        return written
 
     def finish(self, call_id: str, finished: Finished) -> None:
         self.rows[call_id].append(finished)
@@ -379,9 +388,11 @@ class Kept:
         ("echo", {"nope": 1}, "error", "invalid_args"),
         ("crash", {}, "error", "tool_exception"),
         ("crash", {"kind": "timeout"}, "error", "tool_exception"),
+        ("crash", {"kind": "own"}, "error", "timeout"),
         ("hang", {}, "timed_out", "timeout"),
         ("shell", {}, "denied", "shell_disabled"),
         ("change", {"unsafe": True}, "denied", "unsafe_denied"),
+        ("change", {"unsafe": "True"}, "denied", "unsafe_denied"),
     ],
 )
 async def test_every_outcome_is_recorded(call, name, arguments, status, code):
@@ -397,8 +408,9 @@ async def test_every_outcome_is_recorded(call, name, arguments, status, code):
     assert status != "timed_out" or finished.error_message == "timed out after 0.05s"
 
 
-async def test_a_cancelled_call_is_recorded_as_cancelled(call, happened):
-    kept = call.extra["recorder"] = Kept()
+@pytest.mark.parametrize("writes", [True, False], ids=["", "while the disk hangs"])
+async def test_a_cancelled_call_is_recorded_as_cancelled_and_waits_for_nothing(call, happened, writes):
+    kept = call.extra["recorder"] = Kept(writes=writes)
     client = await call.client()
     async with anyio.create_task_group() as group:
         group.start_soon(client.call_tool, "hang", {})
@@ -409,3 +421,40 @@ async def test_a_cancelled_call_is_recorded_as_cancelled(call, happened):
             await anyio.lowlevel.checkpoint()
     [(_, finished)] = kept.rows.values()
     assert (finished.status, finished.code) == ("cancelled", "cancelled")
+
+
+async def test_a_call_that_is_cancelled_before_it_runs_is_recorded(call, happened):
+    kept = call.extra["recorder"] = Kept()
+    call.rules = Rules(max_in_flight=1)
+    client = await call.client()
+    async with anyio.create_task_group() as group:
+        group.start_soon(client.call_tool, "hang", {})
+        await happened.begun.wait()
+        async with anyio.create_task_group() as second:
+            second.start_soon(client.call_tool, "echo", {})
+            await anyio.wait_all_tasks_blocked()
+            second.cancel_scope.cancel()
+        with anyio.fail_after(5):
+            while [len(row) for row in kept.rows.values()] != [1, 2]:
+                await anyio.lowlevel.checkpoint()
+        happened.go.set()
+    _, (started, finished) = kept.rows.values()
+    assert (started.tool, finished.status) == ("echo", "cancelled")
+    assert not happened.calls
+
+
+async def test_a_call_that_is_cancelled_while_its_row_is_written_is_recorded_as_cancelled(call, happened):
+    kept = call.extra["recorder"] = Kept(writes=False)
+    client = await call.client()
+    async with anyio.create_task_group() as group:
+        group.start_soon(client.call_tool, "echo", {})
+        with anyio.fail_after(5):
+            while not happened.calls:
+                await anyio.lowlevel.checkpoint()
+        await anyio.wait_all_tasks_blocked()
+        group.cancel_scope.cancel()
+    with anyio.fail_after(5):
+        while [len(row) for row in kept.rows.values()] != [2]:
+            await anyio.lowlevel.checkpoint()
+    [(_, finished)] = kept.rows.values()
+    assert finished.status == "cancelled"

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from anyio import to_thread
 
@@ -456,6 +457,69 @@ async def test_a_locked_file_holds_up_its_calls_and_nothing_else(path, monkeypat
     db.rollback()
     db.close()
     await records.start(call())
+    records.close()
+
+
+@pytest.fixture
+def locked(path):
+    """Hold the file as another server does that writes and does not end."""
+    Records.open(path).close()
+    db = sqlite3.connect(path)
+    db.execute("BEGIN IMMEDIATE")
+    yield db
+    db.close()
+
+
+async def test_calls_that_wait_for_a_locked_file_give_up_together_and_leave_nothing_behind(locked, path, monkeypatch):
+    monkeypatch.setattr(record_file, "BUSY", 0)
+    records = Records.open(path)
+    monkeypatch.setattr(record_file, "BUSY", 0.5)
+    begun = [new_call_id() for _ in range(50)]
+    # One after the other they would wait for 25 s, and those that gave up meanwhile would be written in the end.
+    with anyio.fail_after(5):
+        waiting = [records.start(call(call_id)) for call_id in begun]
+        for writing, call_id in zip(waiting, begun, strict=True):
+            with pytest.raises(RecordError, match="locked"):
+                await writing
+            records.finish(call_id, DONE)
+    locked.rollback()
+    await records.start(call("c1"))
+    assert [row.call_id for row in records.newest()] == ["c1"]
+    records.close()
+
+
+async def test_the_end_does_not_wait_for_a_locked_file(locked, path, monkeypatch):
+    monkeypatch.setattr(record_file, "BUSY", 0)
+    records = Records.open(path)
+    monkeypatch.setattr(record_file, "BUSY", 600)
+    for n in range(20):
+        records.start(call(f"c{n}"))
+        records.finish(f"c{n}", DONE)
+    with anyio.fail_after(5):
+        await asyncio.to_thread(records.close)
+    assert not locked.execute("SELECT 1 FROM calls").fetchall()
+
+
+async def test_a_server_starts_though_the_file_is_locked(locked, path, monkeypatch, caplog):
+    monkeypatch.setattr(record_file, "BUSY", 0.2)
+    records = Records.open(path)
+    assert "database is locked); tools that write or execute are refused until it works" in caplog.text
+    locked.rollback()
+    await records.start(call("c1"))
+    assert records.get("c1").status == "running"
+    records.close()
+
+
+async def test_a_call_whose_row_is_written_runs_though_old_rows_cannot_be_deleted(path, monkeypatch, caplog):
+    records = Records.open(path, max_rows=1)
+
+    def refuse(*args: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(RecordFile, "rotate", refuse)
+    await records.start(call("c1"))
+    assert records.get("c1").status == "running"
+    assert "old records could not be deleted (disk I/O error)" in caplog.text
     records.close()
 
 
