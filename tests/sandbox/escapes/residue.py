@@ -3,8 +3,8 @@
 NOT_COUNTED = {"takes_memory_of_sockets", "takes_memory_of_mappings_cut_down"}
 """Memory of the kernel's own, which only a cgroup counts."""
 
-COUNTED_AS_MEMORY = {"takes_inodes", "takes_inodes_of_folders"}
-"""Files without number, for whose memory a cgroup has a limit."""
+COUNTED_AS_MEMORY = {"takes_inodes", "takes_inodes_of_folders", "terminals_of_the_machine"}
+"""Files and terminals without number, for whose memory a cgroup has a limit."""
 
 UNFLAGGED = NOT_COUNTED | COUNTED_AS_MEMORY
 """What takes more than its share of something and reaches nobody."""
