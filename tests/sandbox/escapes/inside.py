@@ -208,7 +208,7 @@ class Runner:
             "timed_out": done.timed_out,
             "stdout": done.stdout.text[:200],
             "bytes": done.stdout.bytes,
-            "stderr": done.stderr.text[-300:],
+            "stderr": done.stderr.text[-3000:],
             "milliseconds": done.duration_ms,
         }
 
