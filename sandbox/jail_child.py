@@ -178,10 +178,12 @@ def _confine(order: Order, parent: int) -> None:
             # The network is not the jail's subject; signals and hidden sockets to others are.
             landlock.restrict([*rules, ("/dev/null", landlock.READ | landlock.Right.WRITE_FILE)], tcp=False)
             # Ways around the lists that Landlock leaves: sockets with a path, and modes, owners and times
-            # of files anywhere. The latter are needed where the function may write.
+            # of files anywhere. The latter are needed where the function may write, but for the bit by which a
+            # program of its owner, who may be root, is everybody's.
             architecture = seccomp.architecture()
             if architecture is not None:
-                seccomp.install(seccomp.build(architecture, metadata=bool(order.write), network=True))
+                writes = bool(order.write)
+                seccomp.install(seccomp.build(architecture, metadata=writes, network=True, set_user_id=False))
     else:
         _limit(order)
         if order.walls == "seatbelt":

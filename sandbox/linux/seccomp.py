@@ -138,7 +138,7 @@ AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
 STREAM, SEQPACKET, TYPE_MASK = 1, 5, 0xF
 EVERYBODY = 0xFFFFFFFF
 RLIMIT_CORE = 4
-_SET_ID = 0o6000
+_SET_ID, _SET_USER_ID = 0o6000, 0o4000
 
 _CREATES: Mapping[str, tuple[int | None, int | None, int]] = MappingProxyType(
     {
@@ -148,18 +148,24 @@ _CREATES: Mapping[str, tuple[int | None, int | None, int]] = MappingProxyType(
 )  # fmt: skip
 """Calls that make files, with the index of the argument that holds the mode."""
 
+_CHANGES_MODE: Mapping[str, tuple[int | None, int | None, int]] = MappingProxyType(
+    {"chmod": (90, None, 1), "fchmod": (91, 52, 1), "fchmodat": (268, 53, 2), "fchmodat2": (452, 452, 2)}
+)
+"""Calls that change the mode of a file, likewise."""
+
 
 def architecture() -> int | None:
     """Return the seccomp name of this machine's architecture, None when there is no table for it."""
     return {"x86_64": X86_64, "aarch64": AARCH64}.get(os.uname().machine)
 
 
-def build(arch: int, *, metadata: bool, network: bool, processes: bool = True) -> bytes:
+def build(arch: int, *, metadata: bool, network: bool, processes: bool = True, set_user_id: bool = True) -> bytes:
     """Return the filter for an architecture.
 
     metadata=False takes changes of file metadata, set-id files and extended attributes away, for programs that
     share the host's mounts. network=True leaves sockets of IPv4 and IPv6 and what serves on them.
-    processes=False leaves threads alone.
+    processes=False leaves threads alone. set_user_id=False takes away what metadata leaves: to make programs run as
+    their owner.
     """
     column = 0 if arch == X86_64 else 1
 
@@ -178,9 +184,10 @@ def build(arch: int, *, metadata: bool, network: bool, processes: bool = True) -
     else:
         rules.answer(numbers(PRETENDED), error(0))
         rules.answer(numbers(ATTRIBUTES), error(EOPNOTSUPP))
-        for row in _CREATES.values():
-            if (number := row[column]) is not None:
-                rules.never_with_bits(number, row[2], _SET_ID, error(EPERM))
+    if not metadata or not set_user_id:
+        modes = (*_CREATES.values(), *(_CHANGES_MODE.values() if metadata else ()))
+        for number, index in [(number, row[2]) for row in modes if (number := row[column]) is not None]:
+            rules.never_with_bits(number, index, _SET_USER_ID if metadata else _SET_ID, error(EPERM))
         # Its mode is where no filter sees it, and everybody has openat to fall back to.
         rules.answer([_OPENAT2[column]], error(ENOSYS))
     rules.never_with_bits(_CLONE[column], 0, NEW_NAMESPACES, error(EPERM))

@@ -52,9 +52,8 @@ async def test_what_a_file_is_shows_in_its_first_bytes_and_not_in_its_name(folde
 
 async def test_an_image_that_is_too_large_is_only_listed(folder):
     for name, size in (("a.png", LARGEST_IMAGE), ("b.png", LARGEST_IMAGE + 1)):
-        with open(name, "wb") as file:
-            file.write(PNG)
-            file.truncate(size)
+        (folder / name).write_bytes(PNG)
+        os.truncate(name, size)
     assert [(file.size, file.data is None) for file in await left(folder)] == [
         (LARGEST_IMAGE, False),
         (LARGEST_IMAGE + 1, True),

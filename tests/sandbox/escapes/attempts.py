@@ -435,6 +435,12 @@ def remove_folder():
 
 @attempt
 def change_mode():
+    os.chmod(T["w"]["mode"], 0o711)
+    return os.stat(T["w"]["mode"]).st_mode & 0o7777 == 0o711
+
+
+@attempt
+def make_a_program_outside_run_as_its_owner():
     os.chmod(T["w"]["mode"], 0o4755)
     return os.stat(T["w"]["mode"]).st_mode & 0o7777 == 0o4755
 
@@ -570,6 +576,14 @@ def make_set_id_file():
     """In the scratch folder, but on a disk that others of the host see too."""
     os.close(os.open("set-id", os.O_CREAT | os.O_WRONLY, 0o4755))
     made = os.stat("set-id")
+    return made.st_mode & 0o4000 and made.st_dev == T["device"]
+
+
+@attempt
+def make_set_id_file_by_mode():
+    os.close(os.open("set-id1", os.O_CREAT | os.O_WRONLY, 0o755))
+    os.chmod("set-id1", 0o4755)
+    made = os.stat("set-id1")
     return made.st_mode & 0o4000 and made.st_dev == T["device"]
 
 

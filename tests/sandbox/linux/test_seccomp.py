@@ -102,6 +102,24 @@ def test_no_set_id_file_is_made_where_the_mounts_are_the_hosts(arch, name):
     assert judge(arch, OPENAT2[arch[1]]) == ALLOW
 
 
+CHANGES_MODE = {
+    "chmod": ((90, None), 1), "fchmod": ((91, 52), 1), "fchmodat": ((268, 53), 2), "fchmodat2": ((452, 452), 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*CREATES, *CHANGES_MODE])
+def test_no_program_is_made_to_run_as_its_owner_where_only_that_is_taken_away(arch, name):
+    row, index = (CREATES | CHANGES_MODE)[name]
+    if (number := row[arch[1]]) is None:
+        assert arch[0] == AARCH64
+        return
+    for mode, answer in ((0o755, ALLOW), (0o2755, ALLOW), (0o4755, EPERM), (HIGH | 0o4000, EPERM)):
+        arguments = (0,) * index + (mode,)
+        assert judge(arch, number, *arguments, set_user_id=False) == answer
+        assert judge(arch, number, *arguments) == ALLOW
+    assert judge(arch, OPENAT2[arch[1]], set_user_id=False) == ENOSYS
+
+
 def test_what_is_newer_than_the_newest_judged_call_does_not_exist(arch):
     assert judge(arch, seccomp.NEWEST) == ALLOW
     for number in (seccomp.NEWEST + 1, 500, 1000, 0x3FFFFFFF):
@@ -227,3 +245,8 @@ def test_the_other_numbers_are_those_of_the_systems_headers():
         **{name: row[:2] for name, row in seccomp._CREATES.items()},
     }.items():  # fmt: skip
         assert int(known[call]) == number[0]
+
+
+def test_calls_that_two_tables_name_have_one_number():
+    for name, row in seccomp._CHANGES_MODE.items():
+        assert row[:2] == seccomp.PRETENDED[name]
