@@ -16,6 +16,7 @@ from toolbox_mcp.sandbox.hosted import NOBODY, finish, message, program, watched
 from toolbox_mcp.sandbox.launch import Held, Launcher, SetupFailed, unavailable
 from toolbox_mcp.sandbox.linux.confine import SYSTEM
 from toolbox_mcp.sandbox.linux.keeper import FILTER_FD, GO_FD, INFO_FD, READY_FD
+from toolbox_mcp.sandbox.linux.namespaces import PROC_HIDDEN
 from toolbox_mcp.sandbox.runner import Finished, cause_of, signal_name
 from toolbox_mcp.sandbox.scratch import used_inodes
 from toolbox_mcp.sandbox.spawn import Ended
@@ -98,8 +99,13 @@ def arguments(job: Job, *, bwrap: str, extra: Sequence[str] = ()) -> list[str]:
         argv += ["--setenv", name, value]
     for path in SYSTEM:
         argv += ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind-try", path, path]
-    argv += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--remount-ro", "/proc"]
+    argv += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
+    for path in (f"/proc/{name}" for name in PROC_HIDDEN):
+        argv += ["--ro-bind", "/dev/null", path] if os.path.exists(path) else []
+    argv += ["--remount-ro", "/proc"]
     argv += ["--dev", "/dev", "--size", str(_SHARED), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]  # noqa: S108
+    # The number of terminals is the whole machine's, and no program here has one.
+    argv += ["--tmpfs", "/dev/pts", "--remount-ro", "/dev/pts"]
     argv += ["--size", str(job.limits.disk), "--tmpfs", "/tmp"]  # noqa: S108
     for path in job.files.read:
         argv += ["--ro-bind-try", path, path]

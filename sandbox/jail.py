@@ -25,6 +25,7 @@ from toolbox_mcp.sandbox.jail_errors import (
     SandboxError,
     TimeoutError,
     UnsupportedPlatformError,
+    words_of,
 )
 from toolbox_mcp.sandbox.jail_job import Job, Zygote, from_here, from_zygote
 from toolbox_mcp.sandbox.jail_order import SYSTEM, Order, Walls, existing, import_roots, importable_name
@@ -250,7 +251,8 @@ def _unconfined(fn: Callable[..., T], args: tuple[Any, ...]) -> T:
     try:
         return fn(*args)
     except Exception as e:
-        raise SandboxError(f"{type(e).__name__}: {e}", type(e).__name__, str(e)) from e
+        words = words_of(e)
+        raise SandboxError(f"{type(e).__name__}: {words}", type(e).__name__, words) from e
 
 
 def _probe() -> Support:

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from toolbox_mcp.sandbox import codec, tree
+from toolbox_mcp.sandbox.jail_errors import words_of
 from toolbox_mcp.sandbox.jail_order import Order
 
 _LATE = 5.0
@@ -153,9 +154,9 @@ def _reply(order: Order, body: Callable[[socket.socket], Any], link: socket.sock
         raise
     except BaseException as e:  # noqa: BLE001 - whatever it is, the caller hears of it
         if order.walls and isinstance(e, PermissionError):
-            return codec.encode({"denied": str(e)[:4000]})
+            return codec.encode({"denied": words_of(e)[:4000]})
         trace = "".join(traceback.format_exception(e))[-16_000:].splitlines()
-        return codec.encode({"error": (type(e).__name__, str(e)[:4000], trace)})
+        return codec.encode({"error": (type(e).__name__, words_of(e)[:4000], trace)})
 
 
 def _confine(order: Order, parent: int) -> None:
@@ -177,10 +178,12 @@ def _confine(order: Order, parent: int) -> None:
             # The network is not the jail's subject; signals and hidden sockets to others are.
             landlock.restrict([*rules, ("/dev/null", landlock.READ | landlock.Right.WRITE_FILE)], tcp=False)
             # Ways around the lists that Landlock leaves: sockets with a path, and modes, owners and times
-            # of files anywhere. The latter are needed where the function may write.
+            # of files anywhere. The latter are needed where the function may write, but for the bit by which a
+            # program of its owner, who may be root, is everybody's.
             architecture = seccomp.architecture()
             if architecture is not None:
-                seccomp.install(seccomp.build(architecture, metadata=bool(order.write), network=True))
+                writes = bool(order.write)
+                seccomp.install(seccomp.build(architecture, metadata=writes, network=True, set_user_id=False))
     else:
         _limit(order)
         if order.walls == "seatbelt":
@@ -191,10 +194,12 @@ def _confine(order: Order, parent: int) -> None:
 
 def _limit(order: Order) -> None:
     mapped, _ = _pages()
+    # A limit of 0 keeps core files away, but on Linux not a core_pattern that is a program; 1 stops both (core(5)).
+    core = int(sys.platform == "linux")
     for kind, soft, hard in (
         (resource.RLIMIT_AS, mapped + (order.memory_mb << 20), mapped + (order.memory_mb << 20)),
         (resource.RLIMIT_CPU, order.cpu_seconds, order.cpu_seconds + 1),
-        (resource.RLIMIT_CORE, 0, 0),
+        (resource.RLIMIT_CORE, core, core),
     ):
         ceiling = resource.getrlimit(kind)[1]
         if ceiling != resource.RLIM_INFINITY:

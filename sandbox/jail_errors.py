@@ -40,3 +40,11 @@ class SandboxError(Error):
 
 class UnsupportedPlatformError(Error):
     """This system cannot do what was asked, and on_unsupported is raise."""
+
+
+def words_of(error: BaseException) -> str:
+    """Return what an exception says, also where it fails to say it."""
+    try:
+        return str(error)
+    except Exception as failure:  # noqa: BLE001 - the code of a foreign class
+        return f"({type(failure).__name__} from its __str__)"

@@ -77,6 +77,8 @@ class Zygote:
         if self._end and self._owner != os.getpid():
             self._end.detach()
         ours, theirs = socket.socketpair()
+        # One that takes no request, such as one that somebody stopped, is replaced.
+        ours.settimeout(_START_SECONDS)
         with theirs:
             nothing = subprocess.DEVNULL
             process = subprocess.Popen(
@@ -141,9 +143,12 @@ class Job:
         except StopIteration as end:
             return end.value
         finally:
-            if not self._reported:
-                await self._hear_out()
-            self._close()
+            try:
+                if not self._reported:
+                    await self._hear_out()
+            finally:
+                # A second cancellation ends the waiting; what is left of it then blocks for milliseconds.
+                self._close()
 
     async def _hear_out(self) -> None:
         """Kill what runs and wait until its supervisor is done, without blocking the event loop."""

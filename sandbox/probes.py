@@ -141,11 +141,12 @@ class Verdicts:
 
     def _read(self) -> dict[str, list[str]]:
         try:
-            seen = self._file.stat()
-            if hasattr(os, "geteuid") and (seen.st_uid != os.geteuid() or seen.st_mode & _OTHERS_WRITE):
-                return {}
-            known = json.loads(self._file.read_text())
-        except (OSError, ValueError):
+            with self._file.open() as file:
+                seen = os.fstat(file.fileno())
+                if hasattr(os, "geteuid") and (seen.st_uid != os.geteuid() or seen.st_mode & _OTHERS_WRITE):
+                    return {}
+                known = json.load(file)
+        except (OSError, ValueError, RecursionError):
             return {}
         if not isinstance(known, dict):
             return {}

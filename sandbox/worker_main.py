@@ -1,7 +1,8 @@
 """The worker's own process: it takes a function's name and arguments and answers with the result.
 
 It imports nothing of the server. It is confined before it hears of its first call: no file can
-be written, only Python and its libraries can be read, no network, no signals to others.
+be written, only Python and its libraries can be read, no network, no signals to others, and
+nothing is started that could outlive it.
 """
 
 import contextlib
@@ -16,6 +17,7 @@ from typing import Any
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.sandbox import codec
 from toolbox_mcp.sandbox.interpreter import own_folders, prefixes
+from toolbox_mcp.sandbox.jail_errors import words_of
 
 _SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/zero", "/dev/urandom")
 
@@ -55,7 +57,7 @@ def _answer(prefix: bytes, body: bytearray) -> list[bytes]:
         return codec.encode({"tool_error": (e.code.value, e.error, e.hint)})
     except BaseException as e:  # noqa: BLE001 - whatever it is, the caller hears of it
         trace = "".join(traceback.format_exception(e))[-16_000:]
-        return codec.encode({"error": (type(e).__name__, str(e)[:4000], trace)})
+        return codec.encode({"error": (type(e).__name__, words_of(e)[:4000], trace)})
 
 
 def _find(name: str) -> Callable[..., Any]:
@@ -71,7 +73,9 @@ def _find(name: str) -> Callable[..., Any]:
 def _limit(memory_mb: int) -> None:
     import resource
 
-    for kind, value in ((resource.RLIMIT_AS, memory_mb << 20), (resource.RLIMIT_CORE, 0)):
+    # A limit of 0 keeps core files away, but on Linux not a core_pattern that is a program; 1 stops both (core(5)).
+    core = int(sys.platform == "linux")
+    for kind, value in ((resource.RLIMIT_AS, memory_mb << 20), (resource.RLIMIT_CORE, core)):
         try:
             resource.setrlimit(kind, (value, value))
         except (ValueError, OSError):
@@ -115,7 +119,7 @@ def _confine(parent: int) -> None:
     architecture = seccomp.architecture()
     if architecture is not None:
         with contextlib.suppress(OSError):
-            seccomp.install(seccomp.build(architecture, metadata=False, network=False))
+            seccomp.install(seccomp.build(architecture, metadata=False, network=False, processes=False))
 
 
 def _receive(link: socket.socket) -> tuple[bytes, bytearray] | None:

@@ -28,6 +28,8 @@ _DEVICE_LINKS = (
     ("stderr", "/proc/self/fd/2"),
 )
 _PROC_READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs")
+PROC_HIDDEN = ("keys", "key-users", "interrupts")
+"""Entries of /proc that no namespace makes a program's own: names of its user's keys, and when somebody types."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -139,6 +141,9 @@ def _processes() -> None:
         if os.path.exists(path):
             mount(path, path, None, BIND | RECURSIVE)
             _attributes(path, _READ_ONLY | _ATTR_NOSUID, recursive=True)
+    for name in PROC_HIDDEN:
+        if os.path.exists(f"/proc/{name}"):
+            mount(f"{_HOST}/dev/null", f"/proc/{name}", None, BIND)
 
 
 def _devices(shared: int) -> None:

@@ -12,40 +12,40 @@ from typing import Any
 from toolbox_mcp.sandbox.linux import seccomp
 
 ALLOWED = (
-    "access", "alarm", "arch_prctl", "brk", "cachestat", "capget", "capset", "chdir", "chmod", "chown",
-    "clock_getres", "clock_gettime", "clock_nanosleep", "close", "close_range", "copy_file_range", "creat", "dup",
-    "dup2", "dup3", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_pwait", "epoll_pwait2", "epoll_wait",
-    "eventfd", "eventfd2", "execve", "execveat", "exit", "exit_group", "faccessat", "faccessat2", "fadvise64",
-    "fallocate", "fchdir", "fchmod", "fchmodat", "fchmodat2", "fchown", "fchownat", "fcntl", "fdatasync",
-    "fgetxattr", "file_getattr", "file_setattr", "flistxattr", "flock", "fork", "fremovexattr", "fsetxattr",
-    "fstat", "fstatfs", "fsync", "ftruncate", "futex", "futex_requeue", "futex_wait", "futex_waitv", "futex_wake",
-    "futimesat", "get_mempolicy", "get_robust_list", "get_thread_area", "getcpu", "getcwd", "getdents",
-    "getdents64", "getegid", "geteuid", "getgid", "getgroups", "getitimer", "getpeername", "getpgid", "getpgrp",
-    "getpid", "getppid", "getpriority", "getrandom", "getresgid", "getresuid", "getrlimit", "getrusage", "getsid",
-    "getsockname", "getsockopt", "gettid", "gettimeofday", "getuid", "getxattr", "getxattrat", "inotify_init",
-    "inotify_init1", "inotify_rm_watch", "io_cancel", "io_destroy", "io_getevents", "io_pgetevents", "io_setup",
-    "io_submit", "ioprio_get", "landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self", "lchown",
-    "lgetxattr", "link", "linkat", "listxattr", "listxattrat", "llistxattr", "lremovexattr", "lseek", "lsetxattr",
-    "lsm_get_self_attr", "lsm_list_modules", "lsm_set_self_attr", "lstat", "madvise", "map_shadow_stack",
-    "membarrier", "mincore", "mkdir", "mkdirat", "mknod", "mknodat", "mlock", "mlock2", "mlockall", "mmap",
-    "mprotect", "mq_getsetattr", "mq_notify", "mq_timedreceive", "mq_timedsend", "mremap", "mseal", "msync",
-    "munlock", "munlockall", "munmap", "nanosleep", "newfstatat", "open", "openat", "openat2", "pause",
-    "pidfd_open", "pidfd_send_signal", "pipe", "pipe2", "pkey_alloc", "pkey_free", "pkey_mprotect", "poll", "ppoll",
-    "prctl", "pread64", "preadv", "preadv2", "pselect6", "pwrite64", "pwritev", "pwritev2", "read", "readahead",
-    "readlink", "readlinkat", "readv", "recvfrom", "recvmsg", "remap_file_pages", "removexattr", "removexattrat",
-    "rename", "renameat", "renameat2", "restart_syscall", "rmdir", "rseq", "rt_sigaction", "rt_sigpending",
-    "rt_sigprocmask", "rt_sigqueueinfo", "rt_sigreturn", "rt_sigsuspend", "rt_sigtimedwait", "rt_tgsigqueueinfo",
-    "sched_get_priority_max", "sched_get_priority_min", "sched_getaffinity", "sched_getattr", "sched_getparam",
-    "sched_getscheduler", "sched_rr_get_interval", "sched_yield", "seccomp", "select", "sendfile", "sendmsg",
-    "sendto", "set_robust_list", "set_thread_area", "set_tid_address", "setfsgid", "setfsuid", "setgid",
-    "setgroups", "setitimer", "setpgid", "setregid", "setresgid", "setresuid", "setreuid", "setsid", "setsockopt",
-    "setuid", "setxattr", "setxattrat", "shutdown", "sigaltstack", "signalfd", "signalfd4", "splice", "stat",
-    "statfs", "statx", "symlink", "symlinkat", "sync", "sync_file_range", "sync_file_range2", "syncfs", "sysinfo",
-    "tee", "tgkill", "time", "timer_create", "timer_delete", "timer_getoverrun", "timer_gettime", "timer_settime",
-    "timerfd_create", "timerfd_gettime", "timerfd_settime", "times", "tkill", "truncate", "umask", "uname",
-    "unlink", "unlinkat", "utime", "utimensat", "utimes", "vfork", "vmsplice", "wait4", "waitid", "write", "writev",
+    "access", "alarm", "arch_prctl", "brk", "cachestat", "capget", "capset", "chdir", "chmod", "chown", "clock_getres",
+    "clock_gettime", "clock_nanosleep", "close", "close_range", "copy_file_range", "creat", "dup", "dup2", "dup3",
+    "epoll_create", "epoll_create1", "epoll_ctl", "epoll_pwait", "epoll_pwait2", "epoll_wait", "eventfd", "eventfd2",
+    "execve", "execveat", "exit", "exit_group", "faccessat", "faccessat2", "fadvise64", "fallocate", "fchdir", "fchmod",
+    "fchmodat", "fchmodat2", "fchown", "fchownat", "fcntl", "fdatasync", "fgetxattr", "file_getattr", "file_setattr",
+    "flistxattr", "flock", "fork", "fremovexattr", "fstat", "fstatfs", "fsync", "ftruncate", "futex", "futex_requeue",
+    "futex_wait", "futex_waitv", "futex_wake", "futimesat", "get_mempolicy", "get_robust_list", "get_thread_area",
+    "getcpu", "getcwd", "getdents", "getdents64", "getegid", "geteuid", "getgid", "getgroups", "getitimer",
+    "getpeername", "getpgid", "getpgrp", "getpid", "getppid", "getpriority", "getrandom", "getresgid", "getresuid",
+    "getrlimit", "getrusage", "getsid", "getsockname", "getsockopt", "gettid", "gettimeofday", "getuid", "getxattr",
+    "getxattrat", "inotify_rm_watch", "io_cancel", "io_destroy", "io_getevents", "io_pgetevents", "io_submit",
+    "ioprio_get", "landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self", "lchown", "lgetxattr",
+    "link", "linkat", "listxattr", "listxattrat", "llistxattr", "lremovexattr", "lseek", "lsm_get_self_attr",
+    "lsm_list_modules", "lsm_set_self_attr", "lstat", "madvise", "map_shadow_stack", "membarrier", "mincore", "mkdir",
+    "mkdirat", "mknod", "mknodat", "mlock", "mlock2", "mlockall", "mmap", "mprotect", "mq_getsetattr", "mq_notify",
+    "mq_timedreceive", "mq_timedsend", "mremap", "mseal", "msync", "munlock", "munlockall", "munmap", "nanosleep",
+    "newfstatat", "open", "openat", "openat2", "pause", "pidfd_open", "pidfd_send_signal", "pipe", "pipe2",
+    "pkey_alloc", "pkey_free", "pkey_mprotect", "poll", "ppoll", "prctl", "pread64", "preadv", "preadv2", "pselect6",
+    "pwrite64", "pwritev", "pwritev2", "read", "readahead", "readlink", "readlinkat", "readv", "recvfrom", "recvmsg",
+    "remap_file_pages", "removexattr", "removexattrat", "rename", "renameat", "renameat2", "restart_syscall", "rmdir",
+    "rseq", "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigqueueinfo", "rt_sigreturn", "rt_sigsuspend",
+    "rt_sigtimedwait", "rt_tgsigqueueinfo", "sched_get_priority_max", "sched_get_priority_min", "sched_getaffinity",
+    "sched_getattr", "sched_getparam", "sched_getscheduler", "sched_rr_get_interval", "sched_yield", "seccomp",
+    "select", "sendfile", "sendmsg", "sendto", "set_robust_list", "set_thread_area", "set_tid_address", "setfsgid",
+    "setfsuid", "setgid", "setgroups", "setitimer", "setpgid", "setregid", "setresgid", "setresuid", "setreuid",
+    "setsid", "setsockopt", "setuid", "shutdown", "sigaltstack", "signalfd", "signalfd4", "splice", "stat", "statfs",
+    "statx", "symlink", "symlinkat", "sync", "sync_file_range", "sync_file_range2", "syncfs", "sysinfo", "tee",
+    "tgkill", "time", "timer_create", "timer_delete", "timer_getoverrun", "timer_gettime", "timer_settime",
+    "timerfd_create", "timerfd_gettime", "timerfd_settime", "times", "tkill", "truncate", "umask", "uname", "unlink",
+    "unlinkat", "utime", "utimensat", "utimes", "vfork", "vmsplice", "wait4", "waitid", "write", "writev",
 )  # fmt: skip
-"""All calls up to seccomp.NEWEST that seccomp.py lets through whatever their arguments, of both architectures."""
+"""All calls up to seccomp.NEWEST that seccomp.py lets through, of both architectures, whatever their arguments.
+
+fcntl too, and of ioctl what concerns files: files of a container are its image's, not the host's."""
 
 _WORD = 0xFFFFFFFF
 _ALLOW, _ERROR = "SCMP_ACT_ALLOW", "SCMP_ACT_ERRNO"
@@ -56,6 +56,7 @@ def build(*, network: bool) -> str:
     rules = [
         {"names": [*ALLOWED, *(seccomp.SERVES if network else ())], "action": _ALLOW},
         {"names": [*seccomp.ABSENT], "action": _ERROR, "errnoRet": seccomp.ENOSYS},
+        {"names": [*seccomp.SETS_ATTRIBUTES], "action": _ERROR, "errnoRet": seccomp.EOPNOTSUPP},
         *_judged_by_arguments(),
     ]
     if network:

@@ -70,6 +70,8 @@ DENIED: _Table = MappingProxyType(
         "semop": (65, 193), "semctl": (66, 191), "semtimedop": (220, 192), "msgget": (68, 186),
         "msgsnd": (69, 189), "msgrcv": (70, 188), "msgctl": (71, 187), "mq_open": (240, 180),
         "mq_unlink": (241, 181),
+        # Few of them, for the whole machine or for all that its user runs.
+        "io_setup": (206, 0), "inotify_init": (253, None), "inotify_init1": (294, 26),
     }
 )  # fmt: skip
 """Denied with EPERM."""
@@ -87,6 +89,9 @@ PRETENDED: _Table = MappingProxyType(
     }
 )  # fmt: skip
 """Changes of metadata, which Landlock does not stop: without a mount namespace they seem to succeed."""
+
+SETS_ATTRIBUTES = ("setxattr", "lsetxattr", "fsetxattr", "setxattrat")
+"""EOPNOTSUPP with a mount namespace: 64 KiB of the kernel's memory a file, which counts neither as memory nor as disk."""
 
 ATTRIBUTES: _Table = MappingProxyType(
     {
@@ -112,17 +117,28 @@ _SETPRIORITY = (141, 140)
 _IOPRIO_SET = (251, 30)
 _PERSONALITY = (135, 92)
 _KILL = (62, 129)
+_FCNTL = (72, 25)
+_FORKS = ((57, None), (58, None))
 _SETRLIMIT = (160, 164)
 _PRLIMIT = (302, 261)
 _OPENAT2 = (437, 437)
 
 NEW_NAMESPACES = 0x7E020000  # CLONE_NEW{CGROUP,UTS,IPC,USER,PID,NET} and CLONE_NEWNS
 TERMINAL_WRITES = (0x5412, 0x541C, 0x5423, 0x541D)  # TIOCSTI TIOCLINUX TIOCSETD TIOCCONS
+FILE_FLAGS = (
+    *(0x40086602, 0x40046602, 0x40087602, 0x40047602),  # FS_IOC_SETFLAGS FS_IOC_SETVERSION, for both widths
+    *(0x401C5820, 0x40806685),  # FS_IOC_FSSETXATTR FS_IOC_ENABLE_VERITY
+    *(0x800C6613, 0xC0506617, 0xC0406618),  # FS_IOC_{SET_ENCRYPTION_POLICY,ADD_ENCRYPTION_KEY,REMOVE_ENCRYPTION_KEY}
+)
+"""Metadata that an owner changes through a file that is open for reading, and keys of its file system."""
+SEEN_BY_OTHERS = (1024, 1026)
+"""F_SETLEASE and F_NOTIFY: of a file that is open for reading, one keeps writers waiting, the other watches them."""
+A_THREAD = 0x10000  # CLONE_THREAD
 AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
 STREAM, SEQPACKET, TYPE_MASK = 1, 5, 0xF
 EVERYBODY = 0xFFFFFFFF
 RLIMIT_CORE = 4
-_SET_ID = 0o6000
+_SET_ID, _SET_USER_ID = 0o6000, 0o4000
 
 _CREATES: Mapping[str, tuple[int | None, int | None, int]] = MappingProxyType(
     {
@@ -132,17 +148,24 @@ _CREATES: Mapping[str, tuple[int | None, int | None, int]] = MappingProxyType(
 )  # fmt: skip
 """Calls that make files, with the index of the argument that holds the mode."""
 
+_CHANGES_MODE: Mapping[str, tuple[int | None, int | None, int]] = MappingProxyType(
+    {"chmod": (90, None, 1), "fchmod": (91, 52, 1), "fchmodat": (268, 53, 2), "fchmodat2": (452, 452, 2)}
+)
+"""Calls that change the mode of a file, likewise."""
+
 
 def architecture() -> int | None:
     """Return the seccomp name of this machine's architecture, None when there is no table for it."""
     return {"x86_64": X86_64, "aarch64": AARCH64}.get(os.uname().machine)
 
 
-def build(arch: int, *, metadata: bool, network: bool) -> bytes:
+def build(arch: int, *, metadata: bool, network: bool, processes: bool = True, set_user_id: bool = True) -> bytes:
     """Return the filter for an architecture.
 
     metadata=False takes changes of file metadata, set-id files and extended attributes away, for programs that
     share the host's mounts. network=True leaves sockets of IPv4 and IPv6 and what serves on them.
+    processes=False leaves threads alone. set_user_id=False takes away what metadata leaves: to make programs run as
+    their owner.
     """
     column = 0 if arch == X86_64 else 1
 
@@ -156,21 +179,28 @@ def build(arch: int, *, metadata: bool, network: bool) -> bytes:
     denied = numbers(DENIED)
     rules.answer(denied if network else denied + numbers(SERVES), error(EPERM))
     rules.answer(numbers(ABSENT), error(ENOSYS))
-    if not metadata:
+    if metadata:
+        rules.answer(numbers({name: PRETENDED[name] for name in SETS_ATTRIBUTES}), error(EOPNOTSUPP))
+    else:
         rules.answer(numbers(PRETENDED), error(0))
         rules.answer(numbers(ATTRIBUTES), error(EOPNOTSUPP))
-        for row in _CREATES.values():
-            if (number := row[column]) is not None:
-                rules.never_with_bits(number, row[2], _SET_ID, error(EPERM))
+    if not metadata or not set_user_id:
+        modes = (*_CREATES.values(), *(_CHANGES_MODE.values() if metadata else ()))
+        for number, index in [(number, row[2]) for row in modes if (number := row[column]) is not None]:
+            rules.never_with_bits(number, index, _SET_USER_ID if metadata else _SET_ID, error(EPERM))
         # Its mode is where no filter sees it, and everybody has openat to fall back to.
         rules.answer([_OPENAT2[column]], error(ENOSYS))
     rules.never_with_bits(_CLONE[column], 0, NEW_NAMESPACES, error(EPERM))
+    if not processes:
+        rules.answer([number for row in _FORKS if (number := row[column]) is not None], error(EPERM))
+        rules.only_with(_CLONE[column], 0, (A_THREAD,), error(EPERM), mask=A_THREAD)
     families = (AF_INET, AF_INET6) if network else ()
     rules.only_with(_SOCKET[column], 0, families, error(EAFNOSUPPORT))
     # A pair of datagram sockets can be reconnected to any datagram socket that has a path: /dev/log, journald.
     rules.only_with(_SOCKETPAIR[column], 0, (AF_UNIX,), error(EAFNOSUPPORT))
     rules.only_with(_SOCKETPAIR[column], 1, (STREAM, SEQPACKET), error(EAFNOSUPPORT), mask=TYPE_MASK)
-    rules.never_with(_IOCTL[column], 1, TERMINAL_WRITES, error(EPERM))
+    rules.never_with(_IOCTL[column], 1, (*TERMINAL_WRITES, *FILE_FLAGS), error(EPERM))
+    rules.never_with(_FCNTL[column], 1, SEEN_BY_OTHERS, error(EPERM))
     for number in numbers(SELF_ONLY):
         rules.only_with(number, 0, (0,), error(EPERM))
     for number, whom in ((_SETPRIORITY[column], 0), (_IOPRIO_SET[column], 1)):

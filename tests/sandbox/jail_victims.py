@@ -1,10 +1,12 @@
 """Functions for the jail to run. They live in a module that a clean process can import."""
 
 import ctypes
+import fcntl
 import os
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -57,6 +59,15 @@ def raises(kind, *args):
     raise {"ZeroDivisionError": ZeroDivisionError, "SystemExit": SystemExit, "KeyboardInterrupt": KeyboardInterrupt}[
         kind
     ](*args)
+
+
+class Speechless(Exception):
+    def __str__(self):
+        raise LookupError("no words")
+
+
+def raises_without_words():
+    raise Speechless
 
 
 def raises_permission_error(number):
@@ -191,3 +202,18 @@ def talks_to(family, address):
 def talks_by_a_pair(address):
     one, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     one.connect(address)
+
+
+def marks(path):
+    """Change flags of a file through a descriptor that only reads it: FS_IOC_SETFLAGS, FS_NODUMP_FL."""
+    with open(path, "rb") as file:
+        fcntl.ioctl(file, 0x40086602, struct.pack("L", 0x40))
+
+
+def leases(path):
+    with open(path, "rb") as file:
+        return fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+
+
+def watches(path):
+    return fcntl.fcntl(os.open(path, os.O_RDONLY), fcntl.F_NOTIFY, fcntl.DN_ACCESS)

@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +33,7 @@ def system(tmp_path, monkeypatch):
     (tmp_path / "bin").symlink_to("usr/bin")
     paths = tuple(str(tmp_path / name) for name in ("usr", "bin", "missing"))
     monkeypatch.setattr(bubblewrap, "SYSTEM", paths)
+    monkeypatch.setattr(bubblewrap, "PROC_HIDDEN", ("version", "missing"))
     return paths
 
 
@@ -46,8 +48,10 @@ def bwrap_golden(system, *, net, env, disk, binds, cwd, extra, processes, argv):
         *net,
         *[word for name, value in env for word in ("--setenv", name, value)],
         *["--ro-bind-try", usr, usr, "--symlink", "usr/bin", link, "--ro-bind-try", missing, missing],
-        *lines("--proc /proc --ro-bind /proc/sys /proc/sys --remount-ro /proc"),
-        *lines("--dev /dev --size 16777216 --tmpfs /dev/shm --remount-ro /dev"),
+        *lines("--proc /proc --ro-bind /proc/sys /proc/sys"),
+        *(lines("--ro-bind /dev/null /proc/version") if Path("/proc/version").exists() else []),
+        *lines("--remount-ro /proc --dev /dev --size 16777216 --tmpfs /dev/shm --remount-ro /dev"),
+        *lines("--tmpfs /dev/pts --remount-ro /dev/pts"),
         *["--size", disk, "--tmpfs", "/tmp"],
         *binds,
         *["--remount-ro", "/", "--chdir", cwd, "--seccomp", "10", "--info-fd", "11"],

@@ -73,7 +73,7 @@ async def test_verdicts_of_an_earlier_boot_are_forgotten(file, monkeypatch):
     assert "second" in key
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"a": 1}', "\x00"])
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"a": 1}', "\x00", "[" * 100_000])
 async def test_a_file_that_holds_something_else_is_no_verdict(file, content):
     file.parent.mkdir()
     file.write_text(content)

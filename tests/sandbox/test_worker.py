@@ -79,6 +79,30 @@ async def test_another_exception_is_described(worker, victims):
     assert "in fails" in caught.value.original_backtrace
 
 
+async def test_an_exception_that_cannot_say_what_it_is_keeps_its_class(worker, victims):
+    with pytest.raises(WorkerError) as caught:
+        await worker.call(victims.fails_without_words, deadline=10)
+    assert caught.value.original_class == "Speechless"
+
+
+@linux
+@pytest.mark.parametrize("name", ["forks", "starts_a_program"])
+async def test_the_function_starts_no_process(worker, victims, name):
+    with pytest.raises(WorkerError) as caught:
+        await worker.call(getattr(victims, name), deadline=10)
+    assert caught.value.original_class == "PermissionError"
+
+
+async def test_the_function_starts_threads(worker, victims):
+    assert await worker.call(victims.runs_a_thread, deadline=10) == [1]
+
+
+@linux
+async def test_no_handler_of_core_dumps_hears_of_the_function(worker, victims):
+    # At 0, Linux would still start a core_pattern that is a program.
+    assert await worker.call(victims.core_limit, deadline=10) == (1, 1)
+
+
 async def test_a_result_that_cannot_travel_is_a_type_error_of_the_function(worker, victims):
     with pytest.raises(WorkerError, match="TypeError: a value of type object"):
         await worker.call(victims.unsendable, deadline=10)

@@ -2,8 +2,11 @@
 
 import ctypes
 import os
+import resource
 import signal
 import socket
+import subprocess
+import threading
 import time
 
 from toolbox_mcp.safety.errors import Code, ToolError
@@ -15,6 +18,40 @@ def echo(*values):
 
 def fails():
     raise LookupError("nothing there")
+
+
+class Speechless(Exception):
+    def __str__(self):
+        raise LookupError("no words")
+
+
+def fails_without_words():
+    raise Speechless
+
+
+def core_limit():
+    return resource.getrlimit(resource.RLIMIT_CORE)
+
+
+def forks():
+    """Leave a process that no end of ours ends."""
+    pid = os.fork()
+    if not pid:
+        os.setsid()
+        time.sleep(60)
+    return pid
+
+
+def starts_a_program():
+    return subprocess.Popen(["/bin/sleep", "60"], start_new_session=True).pid
+
+
+def runs_a_thread():
+    said = []
+    thread = threading.Thread(target=said.append, args=(1,))
+    thread.start()
+    thread.join()
+    return said
 
 
 def fails_clearly():

@@ -348,6 +348,14 @@ def watch_folder_by_signal():
     return True
 
 
+@attempt
+def watch_the_programs_of_others():
+    """Be told of what others do in a folder of the system, which may be read."""
+    fd = os.open("/usr/bin", os.O_RDONLY)
+    fcntl.fcntl(fd, 1026, 1)  # F_NOTIFY
+    return True
+
+
 # ---- writing
 
 
@@ -427,6 +435,12 @@ def remove_folder():
 
 @attempt
 def change_mode():
+    os.chmod(T["w"]["mode"], 0o711)
+    return os.stat(T["w"]["mode"]).st_mode & 0o7777 == 0o711
+
+
+@attempt
+def make_a_program_outside_run_as_its_owner():
     os.chmod(T["w"]["mode"], 0o4755)
     return os.stat(T["w"]["mode"]).st_mode & 0o7777 == 0o4755
 
@@ -562,6 +576,14 @@ def make_set_id_file():
     """In the scratch folder, but on a disk that others of the host see too."""
     os.close(os.open("set-id", os.O_CREAT | os.O_WRONLY, 0o4755))
     made = os.stat("set-id")
+    return made.st_mode & 0o4000 and made.st_dev == T["device"]
+
+
+@attempt
+def make_set_id_file_by_mode():
+    os.close(os.open("set-id1", os.O_CREAT | os.O_WRONLY, 0o755))
+    os.chmod("set-id1", 0o4755)
+    made = os.stat("set-id1")
     return made.st_mode & 0o4000 and made.st_dev == T["device"]
 
 
@@ -850,6 +872,12 @@ def pair_sends_message_to_path():
 def pair_sends_to_abstract():
     a, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     return a.sendto(b"x", "\0" + T["abstract"] + "d")
+
+
+@attempt
+def see_names_of_keys():
+    with open("/proc/keys") as file:
+        return T["key"] in file.read()
 
 
 @attempt
@@ -1435,6 +1463,25 @@ def many_pending_signals():
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])
     info = struct.pack("iii", signal.SIGRTMIN, 0, -1) + bytes(116)
     return all(syscall((129, 138), os.getpid(), int(signal.SIGRTMIN), info) == 0 for _ in range(1000))
+
+
+@attempt
+def rings_of_the_machine():
+    """Their number is limited for all programs of the machine together."""
+    ring = ctypes.c_ulong()
+    return syscall((206, 0), 64, ctypes.byref(ring)) == 0
+
+
+@attempt
+def watchers_of_the_user():
+    """Their number is limited for all programs of a user together, in every user namespace."""
+    return libc.inotify_init1(0) >= 0
+
+
+@attempt
+def terminals_of_the_machine():
+    """Their number is limited for all containers of the machine together."""
+    return os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY) >= 0
 
 
 def judge(function):

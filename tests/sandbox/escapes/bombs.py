@@ -183,6 +183,19 @@ GREEDY = {
             os.close(fd)
         hold()
     """,
+    "disk_in_attributes": """
+        import os, struct
+        # Entries of an access list, of which the kernel holds 64 KiB a folder twice.
+        user = struct.pack("<HHI", 2, 7, os.getuid())
+        rights = [struct.pack("<HHI", tag, 7, 0xFFFFFFFF) for tag in (1, 4, 16, 32)]
+        text = struct.pack("<I", 2) + rights[0] + user * 8187 + b"".join(rights[1:])
+        for number in range(200):
+            os.mkdir(f"folder{number}")
+            for kind in ("access", "default"):
+                os.setxattr(f"folder{number}", f"system.posix_acl_{kind}", text)
+                assert len(os.getxattr(f"folder{number}", f"system.posix_acl_{kind}")) == len(text)
+        hold()
+    """,
     "shared_memory_folder": """
         for number in range(8):
             with open(f"/dev/shm/part{number}", "wb") as file:

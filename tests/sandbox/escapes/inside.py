@@ -5,6 +5,7 @@ Prints one JSON object: {"problems", "mounts"}, and where the world is as it sho
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import resource
@@ -19,12 +20,15 @@ from typing import Any
 import attempts
 import bad_input
 import bombs
+import jailed
 import looking
 import qualify
 import victims
 
 CONTROL = "none"
 BAD_INPUT = "bad input: "
+JAILS = ("jail", "jail-write")
+"""Calls of sandbox.jail without a list, and with a folder to write in."""
 LIMITS_OF_A_ROUND = {"wall": 60.0, "cpu": 60.0}
 LASTING_SECONDS = 0.6
 BEFORE_THE_LOOK = "500"
@@ -47,6 +51,8 @@ def main(arguments: list[str]) -> None:
             began = time.monotonic()
             if name.startswith(BAD_INPUT):
                 running = _bad_input(name.removeprefix(BAD_INPUT))
+            elif name in JAILS:
+                running = _jailed(name)
             elif name in qualify.ROUNDS:
                 running = qualify.run(name)
             else:
@@ -75,6 +81,24 @@ async def _round(name: str, identity: str) -> dict[str, Any]:
         await runner.aclose()
 
 
+async def _jailed(name: str) -> dict[str, Any]:
+    from toolbox_mcp.sandbox import jail
+
+    place = _scratch(name)
+    listed = [place] if name == "jail-write" else None
+
+    async def run(code: bytes) -> bytes:
+        return await jail.run_async(jailed.run, code, place, timeout=90, memory_mb=256, fs_allow=listed)
+
+    async def last(name: str, mark: str) -> None:
+        # What it returns has no meaning, and most do not return.
+        with contextlib.suppress(jail.Error):
+            await jail.run_async(jailed.run, bombs.lasting(name, mark), place, timeout=LASTING_SECONDS, fs_allow=listed)
+
+    found = await _attempts(name, run) | await _left_alive(last)
+    return {"attempts": found, "degraded": list(jail.supported().reasons)}
+
+
 async def _attempts(name: str, run: Callable[[bytes], Awaitable[bytes]], **more: Any) -> dict[str, Any]:
     """Let every attempt loose on one scene, and add what of it is seen from outside."""
     with victims.lay_out(name) as scene:
@@ -99,6 +123,11 @@ async def _bombs(
         began = time.monotonic()
         said = await greedy(name)
         found[f"takes_{name}"] = ["ESCAPED" in said, said[-200:], round(time.monotonic() - began, 2)]
+    return found | await _left_alive(lasting)
+
+
+async def _left_alive(lasting: Callable[[str, str], Awaitable[None]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     marks = {name: f"{1000 + number}.{time.monotonic_ns()}" for number, name in enumerate(bombs.LASTING)}
     # They mostly wait, and none minds the others.
     await asyncio.gather(*(lasting(name, mark) for name, mark in marks.items()))
@@ -208,7 +237,7 @@ class Runner:
             "timed_out": done.timed_out,
             "stdout": done.stdout.text[:200],
             "bytes": done.stdout.bytes,
-            "stderr": done.stderr.text[-300:],
+            "stderr": done.stderr.text[-3000:],
             "milliseconds": done.duration_ms,
         }
 

@@ -42,7 +42,10 @@ bombs, cell, residue, world = load("bombs"), load("cell"), load("residue"), load
 
 SECONDS_OF_ATTEMPTS = 90
 LASTING_SECONDS = 0.6
-LEFT_OUT = {"read_accounts": "an image has accounts of its own, which are no secret of the host's"}
+LEFT_OUT = {
+    "read_accounts": "an image has accounts of its own, which are no secret of the host's",
+    "watch_the_programs_of_others": "the programs in /usr/bin are the image's, which nobody else runs",
+}
 """What is not tried. Nothing has to be left out for the machine's sake: what asks the kernel for its worst (kexec, swap,
 modules, the clock, reboot) does so with arguments that it refuses, what opens sysrq or a disk closes it again, what
 mounts or names the host does so in namespaces of the container's own, and where a container is not as cell.py wants

@@ -77,6 +77,8 @@ WITHOUT_CONTROL = {
             "terminal_injection",
             "userfaultfd",
             "io_uring",
+            "rings_of_the_machine",
+            "takes_disk_in_attributes",
         ],
         NOT_IN_KERNEL,
     ),

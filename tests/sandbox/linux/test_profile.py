@@ -47,6 +47,7 @@ def test_what_other_back_ends_deny_is_denied_and_what_is_absent_there_is_absent(
     assert {answer(name, network=network) for name in seccomp.ABSENT} == {seccomp.ENOSYS}
     assert {answer(name, network=network) for name in seccomp.SERVES} == {0 if network else seccomp.EPERM}
     assert {answer(name, network=network) for name in profile.ALLOWED} == {0}
+    assert {answer(name, network=network) for name in seccomp.SETS_ATTRIBUTES} == {seccomp.EOPNOTSUPP}
     assert answer("a_call_that_comes_later", network=network) == seccomp.EPERM
 
 
@@ -96,8 +97,9 @@ def test_every_call_of_the_systems_headers_is_judged(name):
         pytest.skip("linux-libc-dev is not installed")
     rows = re.findall(r"^#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text(), re.MULTILINE)
     known = {call for call, number in rows if int(number) <= seccomp.NEWEST}
-    judged = {*profile.ALLOWED, *BY_ARGUMENTS, *seccomp.DENIED, *seccomp.ABSENT, *seccomp.SERVES}
+    refused = {*seccomp.DENIED, *seccomp.ABSENT, *seccomp.SERVES, *seccomp.SETS_ATTRIBUTES}
+    judged = {*profile.ALLOWED, *BY_ARGUMENTS, *refused}
     unjudged = {call for call in known - judged - NEVER_MADE if not OF_ANOTHER_WIDTH.search(call)}
     assert len(known) > 300
     assert unjudged == set()
-    assert not set(profile.ALLOWED) & {*BY_ARGUMENTS, *seccomp.DENIED, *seccomp.ABSENT, *seccomp.SERVES}
+    assert not set(profile.ALLOWED) & {*BY_ARGUMENTS, *refused}

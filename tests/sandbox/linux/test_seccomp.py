@@ -32,8 +32,9 @@ def arch(request):
     return ARCHES[request.param]
 
 
-def judge(arch, number, *arguments, metadata=True, network=False):
-    return simulator.run(seccomp.build(arch[0], metadata=metadata, network=network), arch[0], number, arguments)
+def judge(arch, number, *arguments, **build):
+    program = seccomp.build(arch[0], **{"metadata": True, "network": False} | build)
+    return simulator.run(program, arch[0], number, arguments)
 
 
 def rows(table, column):
@@ -75,7 +76,7 @@ def test_serving_and_connecting_need_a_network(arch):
 def test_metadata_is_untouched_where_the_mounts_are_the_hosts(arch):
     for name, number in rows(seccomp.PRETENDED, arch[1]):
         assert judge(arch, number, metadata=False) == error(0), name
-        assert judge(arch, number) == ALLOW, name
+        assert judge(arch, number) == (NOT_SUPPORTED if "setxattr" in name else ALLOW), name
     for name, number in rows(seccomp.ATTRIBUTES, arch[1]):
         assert judge(arch, number, metadata=False) == NOT_SUPPORTED, name
         assert judge(arch, number) == ALLOW, name
@@ -101,6 +102,24 @@ def test_no_set_id_file_is_made_where_the_mounts_are_the_hosts(arch, name):
     assert judge(arch, OPENAT2[arch[1]]) == ALLOW
 
 
+CHANGES_MODE = {
+    "chmod": ((90, None), 1), "fchmod": ((91, 52), 1), "fchmodat": ((268, 53), 2), "fchmodat2": ((452, 452), 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*CREATES, *CHANGES_MODE])
+def test_no_program_is_made_to_run_as_its_owner_where_only_that_is_taken_away(arch, name):
+    row, index = (CREATES | CHANGES_MODE)[name]
+    if (number := row[arch[1]]) is None:
+        assert arch[0] == AARCH64
+        return
+    for mode, answer in ((0o755, ALLOW), (0o2755, ALLOW), (0o4755, EPERM), (HIGH | 0o4000, EPERM)):
+        arguments = (0,) * index + (mode,)
+        assert judge(arch, number, *arguments, set_user_id=False) == answer
+        assert judge(arch, number, *arguments) == ALLOW
+    assert judge(arch, OPENAT2[arch[1]], set_user_id=False) == ENOSYS
+
+
 def test_what_is_newer_than_the_newest_judged_call_does_not_exist(arch):
     assert judge(arch, seccomp.NEWEST) == ALLOW
     for number in (seccomp.NEWEST + 1, 500, 1000, 0x3FFFFFFF):
@@ -111,7 +130,7 @@ HIGH = 1 << 32  # a bit that only a filter which compares 64 bits would see
 
 CLONE, SOCKET, SOCKETPAIR, IOCTL = (56, 220), (41, 198), (53, 199), (16, 29)
 PRLIMIT, SETPRIORITY, IOPRIO, PERSONALITY, KILL = (302, 261), (141, 140), (251, 30), (135, 92), (62, 129)
-SETRLIMIT, OPENAT2 = (160, 164), (437, 437)
+SETRLIMIT, OPENAT2, FCNTL = (160, 164), (437, 437), (72, 25)
 CORE = 4
 NAMESPACES = [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000]
 
@@ -135,6 +154,11 @@ NAMESPACES = [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 
         (IOCTL, (0, 0x5401), ALLOW),
         *[(IOCTL, (0, number), EPERM) for number in (0x5412, 0x541C, 0x5423, 0x541D)],
         (IOCTL, (0, 0x5412 | HIGH), EPERM),
+        *[(IOCTL, (0, number), EPERM) for number in (0x40086602, 0x40046602, 0x40087602, 0x40047602)],
+        *[(IOCTL, (0, number), EPERM) for number in (0x401C5820, 0x40806685, 0x800C6613, 0xC0506617, 0xC0406618)],
+        (IOCTL, (0, 0x80086601), ALLOW),  # FS_IOC_GETFLAGS
+        *[(FCNTL, (3, command), ALLOW) for command in (0, 1, 2, 3, 4, 6, 8, 10, 1025, 1030, 1031, 1033)],
+        *[(FCNTL, (3, command), EPERM) for command in (1024, 1026, 1026 | HIGH)],
         (PRLIMIT, (0, 7), ALLOW),
         (PRLIMIT, (1234, 7), EPERM),
         (PRLIMIT, (0, CORE, 0, 0x7F0000), ALLOW),  # read alone
@@ -161,6 +185,16 @@ NAMESPACES = [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 
 )
 def test_arguments_decide(arch, call, arguments, answer):
     assert judge(arch, call[arch[1]], *arguments) == answer
+
+
+def test_without_processes_there_are_threads_alone(arch):
+    thread, fork, sibling = 0x3D0F00, 0x1200011, 0x8011
+    assert judge(arch, CLONE[arch[1]], thread, processes=False) == ALLOW
+    for flags in (fork, sibling, 0, thread & ~0x10000, fork | HIGH):
+        assert judge(arch, CLONE[arch[1]], flags, processes=False) == EPERM
+    for number in (57, 58) if arch[0] == X86_64 else ():
+        assert judge(arch, number, processes=False) == EPERM
+        assert judge(arch, number) == ALLOW
 
 
 @pytest.mark.parametrize(("family", "answer"), [(2, ALLOW), (10, ALLOW), (1, FAMILY), (16, FAMILY), (17, FAMILY)])
@@ -207,6 +241,12 @@ def test_the_other_numbers_are_those_of_the_systems_headers():
         "ioctl": seccomp._IOCTL, "setpriority": seccomp._SETPRIORITY, "ioprio_set": seccomp._IOPRIO_SET,
         "personality": seccomp._PERSONALITY, "kill": seccomp._KILL, "setrlimit": seccomp._SETRLIMIT,
         "prlimit64": seccomp._PRLIMIT, "openat2": seccomp._OPENAT2,
+        "fcntl": seccomp._FCNTL, "fork": seccomp._FORKS[0], "vfork": seccomp._FORKS[1],
         **{name: row[:2] for name, row in seccomp._CREATES.items()},
     }.items():  # fmt: skip
         assert int(known[call]) == number[0]
+
+
+def test_calls_that_two_tables_name_have_one_number():
+    for name, row in seccomp._CHANGES_MODE.items():
+        assert row[:2] == seccomp.PRETENDED[name]

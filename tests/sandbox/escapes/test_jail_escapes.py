@@ -1,0 +1,61 @@
+"""Every attempt in a jailed call, without a list and with a folder to write in, and what tries to outlive it.
+
+They run in a world. The jail promises less than a sandbox: residue.JAIL is what it does not contain, and docs/jail.md says so.
+"""
+
+import importlib.util
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux")
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent.parent.parent / "docs" / "jail.md"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(f"escapes_{name}", HERE / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+residue, world, escapes = load("residue"), load("world"), load("test_escapes")
+
+NAMES = [*escapes.ONCE, *escapes.SEEN_OUTSIDE, *(name for name in escapes.BOMBS if name.startswith("stays_"))]
+
+
+@pytest.fixture(scope="module")
+def reports():
+    with ThreadPoolExecutor() as pool:
+        running = {name: pool.submit(world.run, name, *residue.JAIL) for name in world.IDENTITIES}
+    try:
+        return {name: future.result() for name, future in running.items()}
+    except world.NoWorld as reason:
+        if "not installed" in str(reason):
+            pytest.skip(str(reason))
+        raise
+
+
+@pytest.mark.parametrize("identity", world.IDENTITIES)
+@pytest.mark.parametrize("jail", residue.JAIL)
+def test_each_jail_takes_part(reports, identity, jail):
+    assert reports[identity]["problems"] == []
+    assert set(reports[identity]["rounds"][jail]["attempts"]) == set(NAMES)
+
+
+@pytest.mark.parametrize("identity", world.IDENTITIES)
+@pytest.mark.parametrize(("jail", "name"), [(jail, name) for jail in residue.JAIL for name in NAMES])
+def test_a_jailed_function_reaches_what_the_page_says_and_no_more(reports, identity, jail, name):
+    succeeded, note, *_ = reports[identity]["rounds"][jail]["attempts"][name]
+    left = name in residue.JAIL[jail] | (residue.JAIL_OF_ROOT if identity == "mapped root" else set())
+    assert succeeded == left or (left and name in escapes.WITHOUT_CONTROL), note
+
+
+def test_the_page_names_what_is_not_contained():
+    left = PAGE.read_text().partition("## What is left")[2].partition("\n## ")[0]
+    assert set(re.findall(r"`(\w+)`", left)) & set(NAMES) == residue.JAIL_OF_ROOT.union(*residue.JAIL.values())
