@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import product
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.ignore import rules_above
@@ -21,8 +22,6 @@ WALK_SECONDS = 60.0
 """Seconds that a walk may take. Both bounds are TOOLS.md §4.1's and §1.5's."""
 WALK_DEADLINE = WALK_SECONDS + 5
 
-_PLAIN = re.compile(r"[\w.+ -]+")
-"""Names that need no escaping in a list of alternatives."""
 _SIMPLE = re.compile(r"(?=.)[\w.*?+@~ -]*(?:\{[\w.+-]+(?:,[\w.+-]+)*\}[\w.*?-]*)?", re.ASCII)
 """Globs that ripgrep reads as we do: no classes, and no braces in braces or with nothing in them."""
 
@@ -95,13 +94,10 @@ class Scope:
             arguments.append("--ignore-file=/dev/stdin")
         if self.folder.roots.no_xdev:
             arguments.append("--one-file-system")
-        plain = sorted(name for name in self.ignored_dirs if _PLAIN.fullmatch(name))
-        if plain:
-            # One pattern for all takes a twentieth of a search less than one for each.
-            arguments.append(f"--glob=!{{{','.join(plain)}}}/")
-        for name in sorted(set(self.ignored_dirs).difference(plain)):
+        for name in sorted(self.ignored_dirs):
             arguments.append("--glob=!" + "".join("\\" + c if c in "*?[]{}\\!" else c for c in name) + "/")
-        arguments.append("--glob=!.[gG][iI][tT]")
+        # Names are looked up, where a pattern for any case would be tried on each path: a thirtieth of a search.
+        arguments += [f"--glob=!.{''.join(letters)}" for letters in product("gG", "iI", "tT")]
         arguments += self._narrowed()
         if not above:
             return RgScope(self.folder, "./", "./", tuple(arguments))
