@@ -363,6 +363,13 @@ async def test_a_pattern_that_no_engine_takes_is_a_bad_pattern(call, project, ar
     assert await call.code("grep_files", **arguments) == "bad_pattern"
 
 
+@pytest.mark.parametrize("name", [".git", ".Git", ".gIT", ".GIT"])
+async def test_git_is_not_searched_however_it_is_written(call, project, name):
+    (project / "sub" / name).mkdir(parents=True)
+    (project / "sub" / name / "config").write_text("a rare word")
+    assert await grep(call, pattern="a rare word") == ["no matches for a rare word"]
+
+
 async def test_large_files_are_not_searched_but_found_by_path(call, project):
     (project / "large").write_bytes(b"hit\n" + b"x\n" * (5 << 19))
     assert await grep(call, pattern="hit") == ["no matches for hit"]
