@@ -155,12 +155,15 @@ class Job:
         from anyio import CancelScope
 
         loop = asyncio.get_running_loop()
-        with CancelScope(shield=True), contextlib.suppress(OSError):
-            self._control.setblocking(False)
-            self._control.shutdown(socket.SHUT_WR)
-            async with asyncio.timeout(_END_SECONDS):
-                while await loop.sock_recv(self._control, 4096):
-                    pass
+        with CancelScope(shield=True):
+            try:
+                self._control.setblocking(False)
+                self._control.shutdown(socket.SHUT_WR)
+                async with asyncio.timeout(_END_SECONDS):
+                    while await loop.sock_recv(self._control, 4096):
+                        pass
+            except OSError:
+                self._put_down()
         self._reported = True
 
     def _conversation(self, arguments: list[bytes], max_result: int) -> Steps:
@@ -232,14 +235,22 @@ class Job:
         with self._control:
             if not self._reported:
                 # The call was cancelled, or its supervisor is slow. This waits for milliseconds.
-                with contextlib.suppress(OSError):
+                try:
                     self._control.shutdown(socket.SHUT_WR)
                     self._control.settimeout(_END_SECONDS)
                     while self._control.recv(4096):
                         pass
+                except OSError:
+                    self._put_down()
         if self._pid:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(self._pid, 0)
+
+    def _put_down(self) -> None:
+        """Kill a supervisor that is ours and does not end, such as one that somebody stopped: it is waited for."""
+        if self._pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
 
 
 def from_zygote(zygote: Zygote, order: Order, name: str) -> Job:

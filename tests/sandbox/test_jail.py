@@ -498,6 +498,29 @@ def test_a_fork_is_confined_too(tmp_path):
     assert (tmp_path / "secret").read_text() == "s"
 
 
+@linux
+def test_a_supervisor_that_is_stopped_is_killed_in_the_end():
+    code = """
+        import asyncio, os, signal, time
+        from toolbox_mcp.sandbox import jail, jail_job, tree
+
+        jail_job._START_SECONDS = jail_job._END_SECONDS = 0.3
+
+        async def main():
+            call = asyncio.create_task(jail.run_async(lambda: time.sleep(60), mode="fork", timeout=0.3))
+            await asyncio.sleep(0)
+            (supervisor,) = tree.children(os.getpid())
+            os.kill(supervisor, signal.SIGSTOP)
+            try:
+                await call
+            except jail.Error:
+                print("failed", tree.children(os.getpid()))
+
+        asyncio.run(main())
+    """
+    assert alone(code) == "failed []"
+
+
 def test_fork_mode_is_refused_when_threads_run():
     assert alone("""
         import threading
