@@ -7,8 +7,10 @@ is never missed: each package and each model is completed by its first use.
 import gc
 import importlib.util
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
@@ -39,6 +41,10 @@ WEB: Final = (
     "starlette.routing",
 )
 """Modules of which the SDK's server needs nothing before it makes a web application or seals what a client holds."""
+
+
+_PATIENCE: Final = 10.0
+"""Seconds for which a thread waits while another one completes a package; a guess far above what that takes."""
 
 
 @contextmanager
@@ -78,17 +84,33 @@ class _LatePackage(ModuleType):
         self.__path__ = list(spec.submodule_search_locations or ())
         self._late_names = names
         self._late_loader = spec.loader
+        self._late_lock = threading.RLock()
 
     def __getattr__(self, name: str) -> Any:
         if name in self._late_names:
             return getattr(importlib.import_module(self._late_names[name]), name)
         if name.startswith("__") and name != "__all__":
             raise AttributeError(name)
-        loader, self._late_loader = self._late_loader, None
-        if loader is None:
+        # In time, because whoever runs __init__ may be waiting for a module that the other thread imports.
+        waited = self._late_lock.acquire(timeout=_PATIENCE)
+        try:
+            if waited and self._late_loader is not None:
+                self._complete(self._late_loader)
+        finally:
+            if waited:
+                self._late_lock.release()
+        if name not in vars(self):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        loader.exec_module(self)
-        return getattr(self, name)
+        return vars(self)[name]
+
+    def _complete(self, loader: Loader) -> None:
+        # While __init__ runs, what it has not defined yet is missing, as in any import.
+        self._late_loader = None
+        try:
+            loader.exec_module(self)
+        except BaseException:
+            self._late_loader = loader
+            raise
 
 
 class _LateModule(ModuleType):

@@ -17,6 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 from toolbox_mcp.server.transports.authorities import parse_authority, parse_origin
 from toolbox_mcp.server.transports.caller import SCOPE_KEY, Caller
 from toolbox_mcp.server.transports.http_settings import HttpSettings
+from toolbox_mcp.server.transports.lines import MAX_PARTS, is_crowded
 from toolbox_mcp.server.transports.tokens import principal_of
 
 log = logging.getLogger(__name__)
@@ -70,6 +71,9 @@ class Gate:
             return
         body = await self._body(receive, answer)
         if body is None:
+            return
+        if _is_crowded(body):
+            await answer.refuse(413)
             return
         session = _header(scope, b"mcp-session-id")
         scope[SCOPE_KEY] = Caller(self._settings.transport, session.decode("latin-1") if session else None, principal)
@@ -233,6 +237,16 @@ def _replay(body: bytes, receive: Receive, answer: _Answer) -> Receive:
         return message
 
     return replay
+
+
+def _is_crowded(body: bytes) -> bool:
+    if len(body) <= MAX_PARTS:
+        return False
+    try:
+        data = from_json(body)
+    except ValueError:  # which costs nothing, and is for the routes to answer
+        return False
+    return isinstance(data, dict) and is_crowded(data, len(body))
 
 
 def _headers(scope: Scope, name: bytes) -> list[bytes]:

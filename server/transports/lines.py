@@ -25,6 +25,10 @@ HEAD: Final = 64 * 1024
 MAX_REFUSALS: Final = 1000
 """Members of one batch that are answered. A batch of a million would be answered with a hundred megabytes."""
 
+MAX_PARTS: Final = 10_000
+"""Values in a message beside the arguments of a tool, which have a pass of their own. Where a value does not fit, the
+SDK's models keep up to two kilobytes for it, and a message of two bytes each could hold millions."""
+
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[{}\[\]]', re.DOTALL)
 _COLON = re.compile(rb"\s*:")
 _ID_VALUE = re.compile(rb'\s*:\s*(?:(-?\d{1,18})(?=[\s,}])|("(?:[^"\\]|\\.){0,256}"))', re.DOTALL)
@@ -95,10 +99,33 @@ def read_line(line: bytes | TooLong) -> tuple[JSONRPCMessage | None, list[JSONRP
         return None, _refusals(ids, INVALID_REQUEST, "Batches are not supported; send one message a line")
     if not isinstance(data, dict):
         return None, []
+    if is_crowded(data, len(line)):
+        known = _request_id(data) if "method" in data else None
+        return None, _refusals([known], INVALID_REQUEST, "The message has too many parts")
     message = _message(data)
     if message is None and "result" not in data and "error" not in data:
         return None, _refusals([_request_id(data)], INVALID_REQUEST, "Not a JSON-RPC 2.0 request")
     return message, []
+
+
+def is_crowded(data: dict[Any, Any], size: int) -> bool:
+    """Tell whether a message of this many bytes has more than MAX_PARTS values beside the arguments of a tool."""
+    if size <= 2 * MAX_PARTS:
+        return False
+    params = data.get("params")
+    if data.get("method") == "tools/call" and isinstance(params, dict):
+        params = {name: value for name, value in params.items() if name != "arguments"}
+    todo: list[Any] = [{**data, "params": params}]
+    parts = 0
+    while todo:
+        node = todo.pop()
+        for value in node.values() if isinstance(node, dict) else node:
+            parts += 1
+            if parts > MAX_PARTS:
+                return True
+            if isinstance(value, (dict, list)):
+                todo.append(value)
+    return False
 
 
 def write_line(message: JSONRPCMessage) -> bytes:

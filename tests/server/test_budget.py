@@ -1,4 +1,5 @@
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -44,8 +45,13 @@ class DearTokenizer(QuarterTokenizer):
 
 
 @pytest.fixture(scope="module")
-def gpt() -> Tokenizer:
-    return BytePairTokenizer(load("o200k_base"))
+def encoding() -> Any:
+    return load("o200k_base")
+
+
+@pytest.fixture(scope="module")
+def gpt(encoding: Any) -> Tokenizer:
+    return BytePairTokenizer(encoding)
 
 
 def parts(fitted: Fitted) -> tuple[str, int, str | None, str]:
@@ -171,18 +177,72 @@ def test_no_answer_exceeds_its_budget_by_the_count_of_the_tokenizer(gpt, text, l
         assert fitted.text == text
         return
     assert gpt.count(text) > limit
+    size = len(text.encode(errors="surrogatepass"))
+    total = -(-size // 4) if len(text) > LONGEST_TOKEN * limit else gpt.count(text)
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     found = MARKER.search(fitted.text)
     if found is None:
         assert whole.startswith(fitted.text)
-        assert fitted.truncated == {"tokens": gpt.count(text), "cut": gpt.count(text) - counted}
+        assert fitted.truncated == {"tokens": total, "cut": total - counted}
     else:
         head, cut, words, tail = parts(fitted)
         assert whole.startswith(head)
         assert whole.endswith(tail)
         assert words == how
-        assert fitted.truncated == {"tokens": gpt.count(text), "cut": cut}
-        assert cut == gpt.count(text) - gpt.count(head) - gpt.count(tail)
+        assert fitted.truncated == {"tokens": total, "cut": cut}
+        assert cut == total - gpt.count(head) - gpt.count(tail)
+
+
+class PlainBudget:
+    """The arithmetic of the contract, done slowly, with nothing but tiktoken's own count."""
+
+    def __init__(self, limit: int, how: str | None, encoding: Any) -> None:
+        self.limit = limit
+        self.how = f"; {how}" if how else ""
+        self.count = lambda text: len(encoding.encode_ordinary(text))
+
+    def head(self, text: str, limit: int) -> str:
+        return next(text[:end] for end in range(len(text), -1, -1) if self.count(text[:end]) <= limit)
+
+    def tail(self, text: str, limit: int) -> str:
+        return next(text[start:] for start in range(len(text) + 1) if self.count(text[start:]) <= limit)
+
+    def between(self, total: int, head: str, tail: str) -> str:
+        return f"\n\n... [about {total - self.count(head) - self.count(tail)} tokens cut{self.how}] ...\n\n"
+
+    def answers(self, text: str, total: int) -> list[str]:
+        """Return what may be answered: one text for each room with which the marker and the cut agree."""
+        found = []
+        for room in range(16, self.limit - 1):
+            kept = self.limit - room
+            head, tail = self.head(text, kept * 3 // 5), self.tail(text, kept - kept * 3 // 5)
+            if max(16, self.count(self.between(total, head, tail))) == room:
+                found.append(self.shortened(total, head, tail))
+        return found or [self.head(text, self.limit)]
+
+    def shortened(self, total: int, head: str, tail: str) -> str:
+        from_tail = True
+        while self.count(answer := head + self.between(total, head, tail) + tail) > self.limit:
+            if (from_tail and tail) or not head:
+                tail = self.tail(tail, self.count(tail) - 1)
+            else:
+                head = self.head(head, self.count(head) - 1)
+            from_tail = not from_tail
+        return answer
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    text=texts, limit=st.sampled_from([1, 2, 17, 18, 19, 20, 24, 30, 45]), how=st.sampled_from([None, "start_line=8"])
+)
+def test_an_answer_is_what_the_arithmetic_of_the_contract_gives(encoding, text, limit, how):
+    text = text[:300]
+    plain = PlainBudget(limit, how, encoding)
+    size = len(text.encode(errors="surrogatepass"))
+    total = -(-size // 4) if len(text) > 128 * limit else plain.count(text)
+    fitted = Budget(limit, BytePairTokenizer(encoding)).fit(text, how)
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    assert fitted.text in ([text] if size <= limit or total <= limit else plain.answers(whole, total))
 
 
 @pytest.mark.parametrize(

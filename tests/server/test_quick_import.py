@@ -51,6 +51,34 @@ def test_a_name_of_its_own_is_imported_from_where_it_is_defined():
     assert quick("from mcp.server import ServerRequestContext", after) == ["True", "False"]
 
 
+def test_threads_that_use_a_package_first_at_a_time_all_find_its_names():
+    after = """
+import threading
+import mcp
+sys.setswitchinterval(1e-6)
+together, found = threading.Barrier(8), []
+def use():
+    together.wait()
+    found.append(getattr(mcp, "Client", None))
+threads = [threading.Thread(target=use) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(len(found), len(set(found)), None in found)
+"""
+    assert quick(SERVER, after) == ["8", "1", "False"]
+
+
+def test_a_package_that_fails_at_first_use_fails_in_the_same_way_at_the_next():
+    after = """
+import mcp
+sys.modules["mcp.client"] = None
+for _ in range(2):
+    try: mcp.Client
+    except ImportError as e: print(type(e).__name__)
+"""
+    assert quick(SERVER, after) == ["ModuleNotFoundError"] * 2
+
+
 def test_models_put_off_are_built_by_their_first_use():
     after = """
 from mcp_types.methods import validate_client_request

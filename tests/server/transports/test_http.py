@@ -232,6 +232,14 @@ async def test_four_mebibytes_are_the_limit_by_default(served):
         assert (status, len(answer) > limit - 500) == (200, True)
 
 
+@BOTH
+async def test_a_body_of_many_parts_is_refused(served, transport):
+    async with served(transport=transport) as site:
+        path = "/mcp" if transport == "http" else "/messages/"
+        body = json.dumps(modern(1, "echo", text="x") | {"extra": [0] * 10_000}).encode()
+        assert (await site.send(site.head("POST", path, content_length=str(len(body))), body))[0] == 413
+
+
 async def drip(writer, data=b"x", times=10_000):
     """Send a byte at a time until the server hangs up."""
     try:

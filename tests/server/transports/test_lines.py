@@ -90,6 +90,35 @@ def test_a_batch_of_many_is_not_answered_with_more():
     assert len(answers(batch)) == 1000
 
 
+def request_with(many, **params):
+    return json.dumps(
+        {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "t", **params, **many}}
+    ).encode()
+
+
+@pytest.mark.parametrize(
+    "many",
+    [
+        {"inputResponses": {f"k{n}": 0 for n in range(10_000)}},
+        {"_meta": {"icons": [0] * 10_000}},
+        {"capabilities": [[[0] * 5000] * 2]},
+        {f"k{n}": "" for n in range(10_000)},
+    ],
+    ids=["object", "list", "nested", "params"],
+)
+def test_a_message_of_many_parts_is_refused_before_any_of_them_is_looked_at(many):
+    message, [refusal] = read_line(request_with(many))
+    assert (message, refusal.id, refusal.error.code) == (None, 7, -32600)
+    response = json.dumps({"jsonrpc": "2.0", "id": 7, "result": many}).encode()
+    assert read_line(response) == (None, [])
+
+
+def test_the_arguments_of_a_tool_may_have_as_many_parts_as_they_like():
+    message, refusals = read_line(request_with({}, arguments={"rows": [[0] * 10] * 10_000}))
+    assert isinstance(message, JSONRPCRequest)
+    assert refusals == []
+
+
 @pytest.mark.parametrize("noise", [b'\\"', b'"', b'"a', b'"id" ', b"{", b'"id":"', b"\\"])
 def test_a_hostile_line_is_searched_in_linear_time(noise):
     # Quadratic work over this text is minutes; the test would not end.
