@@ -7,8 +7,9 @@ from typing import Any
 import mcp_types as t
 from mcp.server import Server, ServerRequestContext
 from mcp.server.caching import CacheHint
-from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware
 from mcp.shared.exceptions import MCPError
+from mcp_types.methods import is_input_required
 from opentelemetry import trace
 
 from toolbox_mcp.server.approvals import ClientAsk
@@ -126,8 +127,39 @@ def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[An
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         # Nobody collects spans, and making them takes a tenth of a small call.
         server.middleware.clear()
-    server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=NAME))
+    server.middleware.append(LateBoundary())
     return server
+
+
+class LateBoundary(ServerMiddleware[Any]):
+    """The SDK's seal on what a client holds of an unfinished call, made when there is something to seal or to open.
+
+    It imports cryptography, which most sessions never need.
+    """
+
+    def __init__(self) -> None:
+        """Start without a key."""
+        self._boundary: ServerMiddleware[Any] | None = None
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Pass on what holds no state; leave the rest to the SDK."""
+        if self._boundary is None and (ctx.params or {}).get("requestState") is None:
+            result = await call_next(ctx)
+            if not is_input_required(result):
+                return result
+
+            async def answered(ctx: ServerRequestContext[Any, Any]) -> HandlerResult:
+                return result
+
+            return await self._made()(ctx, answered)
+        return await self._made()(ctx, call_next)
+
+    def _made(self) -> ServerMiddleware[Any]:
+        if self._boundary is None:
+            from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+
+            self._boundary = RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=NAME)
+        return self._boundary
 
 
 def context(ctx: ServerRequestContext[Any, Any], who: Caller) -> CallContext:

@@ -35,6 +35,7 @@ WEB: Final = (
     "mcp.server.auth.settings",
     "mcp.server.streamable_http",
     "mcp.server.streamable_http_manager",
+    "mcp.server.transport_security",
     "starlette.applications",
     "starlette.middleware",
     "starlette.middleware.authentication",

@@ -27,7 +27,7 @@ def quick(inside, after, how="web=False"):
     "module",
     [
         "mcp.client", "mcp.server.mcpserver", "httpx2", "tiktoken", "httpx", "regex", "yaml", "uvicorn", "sse_starlette",
-        "starlette.applications", "starlette.routing", "mcp.server.streamable_http_manager", "mcp.server.auth.routes",
+        "starlette", "cryptography", "mcp.server.streamable_http_manager", "mcp.server.auth.routes",
     ],
 )  # fmt: skip
 def test_a_server_on_pipes_does_not_import_what_it_does_not_use(module):
