@@ -42,7 +42,7 @@ class SandboxSettings:
     that interpreters are looked up in. home: the operator's home. state: a folder of the server's own. temp: where
     scratch folders are made, which a program may enter as another user.
     engine_env: what docker and podman find in their environment beside env. engine_options, run_options: more
-    arguments for them, before and after `run`. confined: this process confines itself, so that nobody can mount.
+    arguments for them, before and after `run`. oci_runtime: what they run containers with. confined: this process confines itself, so that nobody can mount.
     """
 
     state: Path
@@ -61,6 +61,7 @@ class SandboxSettings:
     engine_env: Mapping[str, str] = field(default_factory=dict)
     engine_options: tuple[str, ...] = ()
     run_options: tuple[str, ...] = ()
+    oci_runtime: str | None = None
     confined: bool = False
 
 
@@ -210,14 +211,16 @@ class Sandbox:
             made["landlock"] = Native(self._launcher, namespaces=False, folder=settings.temp)
         if sys.platform == "darwin":
             made["seatbelt"] = Seatbelt(settings.temp, profile=settings.seatbelt_profile)
-        for engine in ("docker", "podman"):
+        by = ("--runtime", settings.oci_runtime) if settings.oci_runtime else ()
+        # podman takes it before its command, docker behind.
+        for engine, before, behind in (("docker", (), by), ("podman", by, ())):
             if which(engine, {"PATH": "", **settings.env}):
                 made[engine] = Container(
                     engine,
                     env={**settings.env, **settings.engine_env},
                     state=settings.state,
-                    options=settings.engine_options,
-                    run_options=settings.run_options,
+                    options=(*settings.engine_options, *before),
+                    run_options=(*settings.run_options, *behind),
                 )
         return made
 
@@ -225,6 +228,8 @@ class Sandbox:
         settings = self._settings
         image = settings.images.get(language.name, "") if self._is_container(backend) else ""
         wrapper = _stamp("/usr/bin/bwrap") if backend.name == "bubblewrap" else ""
+        if isinstance(backend, Container):
+            wrapper = " ".join((*settings.engine_options, *settings.run_options, settings.oci_runtime or ""))
         inside = "|confined" if settings.confined else ""
         key = f"{backend.name}|{image}|{wrapper}|{settings.network}|{' '.join(settings.bwrap_extra)}{inside}"
         return await self._verdicts.of(key, lambda: self._attack(backend, language))

@@ -191,6 +191,7 @@ def sandbox_settings(config: Config, env: Mapping[str, str]) -> SandboxSettings:
         cpus=config.sandbox_cpus,
         pids=config.sandbox_pids,
         timeout=config.command_timeout,
+        oci_runtime=config.oci_runtime,
         images={
             "python": config.python_image,
             "ruby": config.docker_image,

@@ -305,6 +305,11 @@ class Settings:
     python_image: str = setting(_image, "python:3.12-slim", "Container image of run_python.")
     rust_image: str = setting(_image, "rust:1-slim", "Container image of run_rust.")
     node_image: str = setting(_image, "node:22-slim", "Container image of run_node.")
+    oci_runtime: str | None = setting(
+        nullable(text("a name or path such as runsc", r"[A-Za-z0-9/][^\s]*")),
+        None,
+        "What docker or podman runs containers of programs with; null for the engine's own choice.",
+    )
     git_hooks: bool = setting(boolean(), False, "Let the hooks of a repository run in git_commit and git_checkout.")
     git_author: str | None = setting(
         nullable(text("Name <mail>", r"[^<>\n]*[^<>\s] <[^<>\s]+>")),

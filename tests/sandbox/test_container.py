@@ -333,6 +333,26 @@ def test_fifty_containers_leave_nothing_behind(image):
     assert "podman: 50 runs" in done.stdout
 
 
+@pytest.mark.parametrize(("engine", "behind"), [("docker", True), ("podman", False)])
+async def test_the_oci_runtime_of_the_setting_is_handed_to_the_engine(tmp_path, engine, behind):
+    log = tmp_path / "log"
+    (tmp_path / engine).write_text(f'#!/bin/sh\nprintf "%s " "$@" >>{log}\necho >>{log}\n')
+    (tmp_path / engine).chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    sandbox = Sandbox(
+        SandboxSettings(tmp_path, tmp_path, "/nonexistent", env, engine, images={"python": "i"}, oci_runtime="runsc")
+    )
+    try:
+        assert not (await sandbox.doctor())[engine].ok
+    finally:
+        await sandbox.aclose()
+    ran = [line.split() for line in log.read_text().splitlines() if " run " in f" {line}"]
+    assert ran
+    for words in ran:
+        at = words.index("--runtime")
+        assert words[at + 1] == "runsc" and (at > words.index("run")) == behind
+
+
 # Engines that are not there
 
 

@@ -69,6 +69,7 @@ SAMPLES: dict[str, tuple[Any, Any]] = {
     "python_image": ("registry.example:5000/python", "registry.example:5000/python"),
     "rust_image": ("rust:1.80", "rust:1.80"),
     "node_image": ("node:24", "node:24"),
+    "oci_runtime": ("runsc", "runsc"),
     "git_hooks": ("true", True),
     "git_author": ("Ada L <ada@example.com>", "Ada L <ada@example.com>"),
     "http_timeout": ("3", 3.0),
