@@ -48,18 +48,21 @@ ENGINE_FILTERS = "system calls are filtered by the engine alone: more of the ker
 """What is said of a podman whose service is elsewhere: it looks for the filter there."""
 
 _SUPERVISOR = """exec 3>&2 2>/dev/null
-command -v "$1" >&2 || { echo "$0 missing" >&3; exit 127; }
+command -v "$1" >&2 || { echo "$0 missing" >&3; cat >&2; exit 127; }
 (exec "$@" 2>&3 3>&-)
 status=$?
+trap 'exit $status' EXIT
 [ $status = 137 ] && for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
   while read -r name count; do [ "$name" = oom_kill ] && [ "$count" != 0 ] && echo "$0 memory" >&3; done <"$file"
 done
-exit $status"""
+cat >&2"""
 """Pid 1 of a container, which adds a last line to stderr: NAME missing, or NAME memory.
 
 A container that --rm has removed cannot be asked any more what killed its program (OOMKilled), and podman with
 runc on cgroup v1 does not know it; the kernel counts it where the container sees it. A program that
 forges the line only misnames its own death. The parentheses keep dash from saying "Killed" there.
+What the program left unread of its stdin is read at the end: podman loses all output of one container in a hundred
+that ends with some in its socket. A shell that has no process left for that ends with the program's status too.
 """
 
 

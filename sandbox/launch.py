@@ -166,8 +166,9 @@ class Held:
             self._keeper = tree.look(self.pid)
         if "ready" in message:
             self.scratch = descriptors.pop(0) if descriptors else None
-            if not self.ready.done():
-                self.ready.set_result(None)
+        # The keeper and pid 1 of its program's namespace speak over one socket, and either may come first.
+        if self.pid and self.scratch is not None and not self.ready.done():
+            self.ready.set_result(None)
         if "error" in message and self.trouble is None:
             self.trouble = message["error"]
         if "ended" in message:

@@ -13,7 +13,7 @@ from tests.sandbox.conftest import ENV, OPTIONS, PATH, containers
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox import attack
-from toolbox_mcp.sandbox.container import ENGINE_FILTERS, Container
+from toolbox_mcp.sandbox.container import ENGINE_FILTERS, Container, arguments
 from toolbox_mcp.sandbox.service import Sandbox, SandboxSettings
 from toolbox_mcp.sandbox.spec import MIB, FsPolicy, Job, Limits
 
@@ -78,6 +78,11 @@ def none_left(request):
             {"memory": 64 * MIB},
             (137, "SIGKILL", "memory", "", ""),
         ),
+        (
+            "import os, time\ntry:\n  while True:\n    if os.fork() == 0: time.sleep(60)\nexcept OSError: os._exit(7)",
+            {"processes": 20},
+            (7, None, None, "", ""),
+        ),
         ("print(input())", {}, (1, None, None, "", None)),
     ],
 )
@@ -87,6 +92,19 @@ async def test_a_program_ends_with_its_status_and_its_cause(podman, job, code, l
     assert (done.exit_code, done.signal, done.killed_by, done.stdout.text) == end[:4]
     assert end[4] is None or (done.stderr.text, done.stderr.bytes) == (end[4], len(end[4]))
     assert (result.runtime, result.degraded, result.files) == ("podman", False, ())
+
+
+@pytest.mark.parametrize("program", ["true", "nowhere"])
+def test_the_supervisor_reads_what_the_program_left_of_its_stdin(program):
+    job = Job((program,), image="any")
+    argv = arguments(job, "name")
+    argv = argv[argv.index("any") + 1 :]
+    with subprocess.Popen(["/bin/sh", *argv], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as supervisor:
+        # More than a pipe holds: it would break here.
+        supervisor.stdin.write(b"x" * MIB)
+        supervisor.stdin.close()
+        assert supervisor.stderr.read() == (b"" if program == "true" else b"name missing\n")
+    assert supervisor.returncode == (0 if program == "true" else 127)
 
 
 async def test_a_program_that_takes_too_long_is_killed_with_its_container(podman, job, monkeypatch):
@@ -387,15 +405,13 @@ async def test_an_engine_that_is_not_installed_does_not_work(tmp_path):
 async def test_a_run_that_is_killed_kills_its_container_by_name(tmp_path, monkeypatch):
     monkeypatch.setattr("toolbox_mcp.sandbox.container._START_SECONDS", 0.0)
     log = tmp_path / "log"
-    (tmp_path / "docker").write_text(f'#!/bin/sh\necho "$*" >>{log}\n[ "$1" != run ] || exec sleep 60\n')
+    (tmp_path / "docker").write_text(
+        f'#!/bin/sh\necho "$*" | tr "\\n" " " >>{log}\necho >>{log}\n[ "$1" != run ] || exec sleep 60\n'
+    )
     (tmp_path / "docker").chmod(0o755)
     docker = Container("docker", env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, state=tmp_path)
     done = (await docker.run(Job(("true",), image="i", limits=Limits(wall=0.2)))).finished
-    ran, *after = [
-        line.split()
-        for line in log.read_text().splitlines()
-        if not line.startswith(("exec", "command", "$", "[", " ", '"', "status", "done", "exit"))
-    ]
+    ran, *after = [line.split() for line in log.read_text().splitlines()]
     name = ran[ran.index("--name") + 1]
     assert done.killed_by == "wall"
-    assert [line for line in after if name in line] == [["kill", name], ["rm", "--force", name]]
+    assert after == [["kill", name], ["rm", "--force", name]]
