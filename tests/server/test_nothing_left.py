@@ -96,20 +96,39 @@ class Stdio(Server):
                 return answer["result"]
 
 
-class Http(Server):
-    def __init__(self, folder, *options):
-        super().__init__(folder, "--transport", "http", "--port", "0", *options)
+class Listening(Server):
+    """A server on a port that it picks."""
+
+    def __init__(self, transport, folder, *options):
+        super().__init__(folder, "--transport", transport, "--port", "0", *options)
         self.address = self.process.stderr.readline().split(b"//")[1].split(b"/")[0].decode()
-        self.headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
         self.open = []
+
+    def connection(self):
+        made = http.client.HTTPConnection(self.address, timeout=30)
+        self.open.append(made)
+        return made
+
+    def hang_up(self):
+        for connection in self.open:
+            connection.close()
+
+    def close(self):
+        self.hang_up()
+        super().close()
+
+
+class Http(Listening):
+    def __init__(self, folder, *options):
+        super().__init__("http", folder, *options)
+        self.headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
         answer = self._post(self.request("initialize", HELLO))
         self.headers |= {"mcp-session-id": answer.getheader("mcp-session-id"), "mcp-protocol-version": "2025-11-25"}
         self._read(answer)
         self._read(self._post({"jsonrpc": "2.0", "method": "notifications/initialized"}))
 
     def _post(self, message, method="POST"):
-        connection = http.client.HTTPConnection(self.address, timeout=30)
-        self.open.append(connection)
+        connection = self.connection()
         connection.request(method, "/mcp", json.dumps(message), self.headers)
         return connection.getresponse()
 
@@ -121,9 +140,7 @@ class Http(Server):
 
     def send(self, message):
         # The answer of a call that is to run on is left unread.
-        connection = http.client.HTTPConnection(self.address, timeout=30)
-        self.open.append(connection)
-        connection.request("POST", "/mcp", json.dumps(message), self.headers)
+        self.connection().request("POST", "/mcp", json.dumps(message), self.headers)
 
     def ask(self, method, params):
         message = self.request(method, params)
@@ -132,16 +149,48 @@ class Http(Server):
     def end_session(self):
         self._read(self._post({}, "DELETE"))
 
+
+class Sse(Listening):
+    def __init__(self, folder, *options):
+        super().__init__("sse", folder, *options)
+        connection = self.connection()
+        connection.request("GET", "/sse")
+        self.stream = connection.getresponse()
+        self.messages = self._event()
+        self.posts = self.connection()
+        self.ask("initialize", HELLO)
+        self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def _event(self):
+        """Return the data of the next event; comments have none."""
+        for line in self.stream:
+            if line.startswith(b"data: "):
+                return line.removeprefix(b"data: ").decode().strip()
+        raise AssertionError("the stream ended")
+
+    def send(self, message):
+        self.posts.request("POST", self.messages, json.dumps(message), {"content-type": "application/json"})
+        answer = self.posts.getresponse()
+        answer.read()
+        assert answer.status == 202
+
+    def ask(self, method, params):
+        message = self.request(method, params)
+        self.send(message)
+        while True:
+            answer = json.loads(self._event())
+            if answer.get("id") == message["id"]:
+                return answer["result"]
+
     def hang_up(self):
-        for connection in self.open:
-            connection.close()
+        # The response holds the socket as well.
+        self.stream.close()
+        super().hang_up()
 
-    def close(self):
-        self.hang_up()
-        super().close()
+    end_session = hang_up
 
 
-TRANSPORTS = {"stdio": Stdio, "http": Http}
+TRANSPORTS = {"stdio": Stdio, "http": Http, "sse": Sse}
 
 
 @contextmanager
@@ -225,7 +274,7 @@ ENDS = {
     "SIGKILL of the client's group": lambda server: os.killpg(server.process.pid, signal.SIGKILL),
     "SIGKILL of the server's group": lambda server: os.killpg(server.pid(), signal.SIGKILL),
 }
-SERVER_ENDS = [(t, end) for t in TRANSPORTS for end in ENDS if (t, end) != ("http", "stdin EOF")]
+SERVER_ENDS = [(t, end) for t in TRANSPORTS for end in ENDS if t == "stdio" or end != "stdin EOF"]
 
 
 @pytest.mark.parametrize(("transport", "end"), SERVER_ENDS)
@@ -242,7 +291,7 @@ LIMITS = {
     "its time-out": ("--set", "command_timeout=2"),
     "its deadline": ("--set", 'tool_timeouts={"bash": 2}'),
 }
-# Over stdio hanging up is the end of the server.
+# Over stdio hanging up is the end of the server, over SSE that of the session.
 CALL_ENDS = [(t, way) for t in TRANSPORTS for way in ("its own end", *LIMITS, "cancellation")] + [
     ("http", "hanging up")
 ]
@@ -273,8 +322,9 @@ def test_nothing_survives_process_kill(tmp_path, victims, transport, leader):
         assert server.ask("ping", {}) == {}
 
 
-def test_nothing_survives_the_end_of_a_session(tmp_path, victims):
-    with serving("http", tmp_path) as server:
+@pytest.mark.parametrize("transport", ["http", "sse"])
+def test_nothing_survives_the_end_of_a_session(tmp_path, victims, transport):
+    with serving(transport, tmp_path) as server:
         victims.start(server)
         victims.start(server, how="bash")
         server.end_session()
