@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.paths import ProjectPath
@@ -21,6 +22,17 @@ from toolbox_mcp.tools.threads import reading
 from toolbox_mcp.tools.verify.running import Project, insist, operand, report, run, written
 
 LINTERS = ("rubocop", "standard", "ruff")
+
+SHOW_FILES_TIMEOUT = 4.0
+"""Seconds for ruff to list files, which it has just walked: less than what the call has beyond toolchain_timeout."""
+
+
+class _Report(NamedTuple):
+    """What a linter's report says, None where it does not: offenses left, lines to show instead, files inspected."""
+
+    offenses: int | None = None
+    text: str | None = None
+    files: int | None = None
 
 
 @tool(Access.EXEC, deadline=lambda settings, given: settings.toolchain_timeout + 5)
@@ -52,10 +64,21 @@ async def lint(
             extra = ["--format=json", f"--out={file}"]
         done = await run(toolchains, progress, [*argv, *extra], settings.toolchain_timeout)
         read = partial(_ruff, toolchains.cwd) if chosen == "ruff" else _rubocop
-        offenses, text = await reading(lambda stop: read(written(file)))
-    if text is not None:
-        done = replace(done, stdout=replace(done.stdout, text=text))
-    return report(_headline(done, offenses), argv, done)
+        found = await reading(lambda stop: read(written(file)))
+    if found.text is not None:
+        done = replace(done, stdout=replace(done.stdout, text=found.text))
+    headline = _headline(done, found.offenses)
+    if headline == "LINT CLEAN":
+        inspected = found.files
+        if chosen == "ruff" and found.offenses is not None:
+            # Its report is the same list, empty, whether it has looked at many files or at none.
+            listed = await run(toolchains, progress, [*argv[:2], "--show-files", *where], SHOW_FILES_TIMEOUT)
+            inspected = _shown(listed, path)
+        if inspected == 0:
+            return report(
+                "LINT ERROR", argv, done, note=f"{chosen} inspected no file: this says nothing about the code"
+            )
+    return report(headline, argv, done)
 
 
 def _detect(project: Project, path: Place | None, ignored: Collection[str]) -> str:
@@ -88,8 +111,8 @@ def _headline(done: Finished, offenses: int | None) -> str:
     return f"LINT: offenses found ({offenses})" if offenses else "LINT ERROR"
 
 
-def _ruff(base: str, found: bytes) -> tuple[int | None, str | None]:
-    """Return how many offenses a report of ruff's has, and its lines as ruff prints them for people."""
+def _ruff(base: str, found: bytes) -> _Report:
+    """Read a report of ruff's; its lines are as ruff prints them for people."""
     try:
         rows = [
             (
@@ -101,14 +124,26 @@ def _ruff(base: str, found: bytes) -> tuple[int | None, str | None]:
             for each in json.loads(found)
         ]
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
-        return None, None
-    return len(rows), clean("".join(f"{name}:{row}:{column}: {text}\n" for name, row, column, text in rows))
+        return _Report()
+    return _Report(len(rows), clean("".join(f"{name}:{row}:{column}: {text}\n" for name, row, column, text in rows)))
 
 
-def _rubocop(found: bytes) -> tuple[int | None, None]:
-    """Return how many offenses a report of rubocop's has that were not corrected."""
+def _shown(listed: Finished, path: Place | None) -> int | None:
+    """Return how many files with code ruff lists, or 1 for a file that was asked for by its path.
+
+    It also checks configuration files and takes Markdown, which most projects have whatever their language.
+    """
+    if listed.exit_code != 0:
+        return None
+    names = [os.path.basename(line) for line in listed.stdout.text.splitlines()]
+    return sum(not name.endswith((".toml", ".md")) or (path is not None and name == path.name) for name in names)
+
+
+def _rubocop(found: bytes) -> _Report:
+    """Read a report of rubocop's; what was corrected is no offense."""
     try:
-        files = json.loads(found)["files"]
-        return sum(not offense.get("corrected") for file in files for offense in file["offenses"]), None
+        whole = json.loads(found)
+        offenses = sum(not offense.get("corrected") for file in whole["files"] for offense in file["offenses"])
+        return _Report(offenses, files=whole.get("summary", {}).get("inspected_file_count"))
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
-        return None, None
+        return _Report()

@@ -120,6 +120,67 @@ async def test_standard_is_counted_by_its_report(call, fake, corrected, status, 
     assert (await call("lint", linter="standard")).splitlines()[0] == headline
 
 
+UNSEEN = "({} inspected no file: this says nothing about the code)"
+
+
+@pytest.mark.parametrize(
+    ("linter", "contents", "path", "clean"),
+    [
+        pytest.param("ruff", {}, None, False, marks=need("ruff")),
+        pytest.param("ruff", {"a.py": ""}, None, True, marks=need("ruff")),
+        # ruff lists these as well, and says nothing of there being no others.
+        pytest.param("ruff", {"pyproject.toml": "", "README.md": ""}, None, False, marks=need("ruff")),
+        pytest.param("ruff", {"pyproject.toml": ""}, "pyproject.toml", True, marks=need("ruff")),
+        pytest.param("ruff", {"ruff.toml": "exclude = ['a.py']", "a.py": "import os"}, None, False, marks=need("ruff")),
+        pytest.param("ruff", {"sub/a.txt": "", "a.py": ""}, "sub", False, marks=need("ruff")),
+        pytest.param("rubocop", {}, None, False, marks=need("rubocop")),
+        pytest.param("rubocop", {"a.rb": CLEAN}, None, True, marks=need("rubocop")),
+        pytest.param("rubocop", {"sub/a.txt": "", "a.rb": CLEAN}, "sub", False, marks=need("rubocop")),
+    ],
+)
+async def test_code_that_was_not_inspected_is_not_called_clean(call, project, linter, contents, path, clean):
+    for name, text in contents.items():
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(text)
+    lines = (await call("lint", linter=linter, path=path)).splitlines()
+    assert lines[0] == ("LINT CLEAN" if clean else "LINT ERROR")
+    assert (lines[-1] == UNSEEN.format(linter)) is not clean
+
+
+@pytest.mark.parametrize(
+    ("summary", "headline"),
+    [
+        ({"inspected_file_count": 0}, "LINT ERROR"),
+        ({"inspected_file_count": 1}, "LINT CLEAN"),
+        ({}, "LINT CLEAN"),
+    ],
+)
+async def test_files_of_standard_are_counted_by_its_report(call, fake, summary, headline):
+    report = json.dumps({"files": [], "summary": summary})
+    fake("standardrb", f"for a; do case $a in --out=*) echo '{report}' > ${{a#--out=}};; esac; done\n")
+    lines = (await call("lint", linter="standard")).splitlines()
+    assert lines[0] == headline
+    assert (lines[-1] == UNSEEN.format("standard")) is (headline == "LINT ERROR")
+
+
+@pytest.mark.parametrize(
+    ("listing", "headline"),
+    [
+        ("exit 0", "LINT ERROR"),
+        ("echo /a/b.py", "LINT CLEAN"),
+        ("echo /a/pyproject.toml", "LINT ERROR"),
+        ("echo /a/README.md; echo /a/b.pyi", "LINT CLEAN"),
+        # A ruff that cannot list files has still found nothing.
+        ("exit 2", "LINT CLEAN"),
+    ],
+)
+async def test_files_of_ruff_are_counted_by_its_list(call, fake, listing, headline):
+    reporting = "case $a in --output-file=*) echo '[]' > ${a#--output-file=};; esac"
+    fake("ruff", f"for a; do [ $a != --show-files ] || {{ {listing}; exit; }}; {reporting}; done\n")
+    lines = (await call("lint", linter="ruff")).splitlines()
+    assert (lines[0], lines[1]) == (headline, "$ ruff check")
+
+
 @pytest.mark.parametrize("linter", ["rubocop", "standard", "ruff"])
 async def test_a_path_is_never_an_option(call, fake, project, linter):
     (project / "--fix").touch()
