@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from toolbox_mcp.safety.shell_builtins import BUILTINS
 from toolbox_mcp.safety.shell_dialects import DIALECTS
 from toolbox_mcp.safety.shell_parser import parse
 from toolbox_mcp.safety.shell_script import MAX_DEPTH, Command, RefusedError, Word, excerpt, names
@@ -161,7 +162,7 @@ class Judge:
             if rest and rest[0].text in ("--version", "-v", "-V", "--help"):
                 return
             raise RefusedError(f"{name} inside another shell is not looked through")
-        elif special := SPECIAL.get(name):
+        elif special := SPECIAL.get(name) or BUILTINS.get(name):
             special(self, rest)
         elif name in STARTERS or re.fullmatch(r"ld(-.*)?\.so(\..*)?", name):
             starter(self, name, rest)

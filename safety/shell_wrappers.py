@@ -1,4 +1,4 @@
-"""Programs and builtins that run other commands: what each of them would run."""
+"""Programs, and builtins such as exec, that run a command which they are given: what each of them would run."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -320,68 +320,6 @@ def _is_path(word: Word) -> bool:
     )
 
 
-def _eval(judge: Judging, words: list[Word]) -> None:
-    if words and words[0].text == "--":
-        words = words[1:]
-    judge.text(" ".join(literal("eval", word) for word in words) or ":", judge.shell)
-
-
-def _source(judge: Judging, words: list[Word]) -> None:
-    if words and words[0].text == "--":
-        words = words[1:]
-    if words:
-        judge.script("source", literal("source", words[0]))
-
-
-def _trap(judge: Judging, words: list[Word]) -> None:
-    while words and words[0].text in ("--", "-p", "-l"):
-        words = words[1:]
-    if len(words) > 1 and literal("trap", words[0]) not in ("", "-"):
-        judge.text(words[0].text or "", judge.shell)
-
-
-def _hash(judge: Judging, words: list[Word]) -> None:
-    if any(word.text is None or (word.text.startswith("-") and "p" in word.text) for word in words):
-        raise RefusedError("hash -p changes what a name means")
-
-
-def _enable(judge: Judging, words: list[Word]) -> None:
-    if any(word.text is None or (word.text.startswith("-") and "f" in word.text) for word in words):
-        raise RefusedError("enable -f loads code into the shell")
-
-
-def _set(judge: Judging, words: list[Word]) -> None:
-    while words and words[0].text not in ("--", "-"):
-        text = literal("set", words[0])
-        words = words[1:]
-        if not text.startswith(("-", "+")):
-            return
-        if not re.fullmatch(rf"[-+][{LETTERS}o]*", text):
-            raise RefusedError(f"set {text} may change how the shell reads the line")
-        for _ in range(text.count("o")):
-            if words and literal("set", words[0]) not in OPTIONS:
-                raise RefusedError(f"set {text} {words[0].text} may change how the shell reads the line")
-            words = words[1:]
-
-
-def _shopt(judge: Judging, words: list[Word]) -> None:
-    found = [literal("shopt", word) for word in words]
-    setting = any(text.startswith("-") and "s" in text for text in found)
-    other = [text for text in found if not text.startswith("-") and text not in OPTIONS]
-    if setting and other:
-        raise RefusedError(f"shopt {other[0]} may change how the shell reads the line")
-
-
-def _jobs(judge: Judging, words: list[Word]) -> None:
-    for index, word in enumerate(words):
-        text = literal("jobs", word)
-        if not text.startswith("-"):
-            return
-        if "x" in text:
-            judge.words(words[index + 1 :])
-            return
-
-
 def _flock(judge: Judging, words: list[Word]) -> None:
     known = Wrapper("snuxoFv", "wEc", ("shared", "exclusive", "nonblock", "timeout=", "conflict-exit-code="), 1)
     if any((word.text or "-c").startswith(("-c", "--command")) for word in words):
@@ -394,38 +332,11 @@ def _watch(judge: Judging, words: list[Word]) -> None:
     judge.text(" ".join(literal("watch", word) for word in words) or ":", "sh")
 
 
-def _kill(judge: Judging, words: list[Word]) -> None:
-    """Signals are for what the line started, or for one process that it names: not for all, nor for this server."""
-    if words and words[0].text in ("-l", "-L", "--list", "--table"):
-        return
-    if len(words) > 1 and (words[0].text or "").startswith("-"):
-        # A number with a dash is a signal here, and a group of processes behind it.
-        words = words[2 if words[0].text in ("-s", "-n", "--signal") else 1 :]
-    for word in words:
-        number = re.fullmatch(r"\s*[-+]?([0-9]+)\s*", word.text or "")
-        if number and (int(number[1]) in (0, 1) or int(number[1]) in judge.own):
-            raise RefusedError(f"kill {excerpt(word.raw)} would end more than the line started")
-        if re.search(r"\bPPID\b", word.raw):
-            raise RefusedError(f"kill {excerpt(word.raw)} would end this server")
-        if word.text is None and re.search(r"(?<!\$)\{[^{}]*(?:,|\.\.)[^{}]*\}", word.raw):
-            raise RefusedError(f"kill has to be followed by processes, not {excerpt(word.raw)}")
-
-
 SPECIAL: Mapping[str, Callable[[Judging, list[Word]], None]] = {
     "command": _command_builtin,
     "env": _env,
     "xargs": _xargs,
     "find": _find,
-    "eval": _eval,
-    "source": _source,
-    ".": _source,
-    "trap": _trap,
-    "hash": _hash,
-    "enable": _enable,
-    "set": _set,
-    "shopt": _shopt,
     "flock": _flock,
-    "kill": _kill,
-    "jobs": _jobs,
     "watch": _watch,
 }
