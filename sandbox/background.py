@@ -12,8 +12,9 @@ from typing import Literal
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox import tree
+from toolbox_mcp.sandbox.child import Ended, Program, Usage, read_ready
 from toolbox_mcp.sandbox.runner import signal_name
-from toolbox_mcp.sandbox.spawn import Ended, Program, Rlimits, Usage, read_ready, spawn
+from toolbox_mcp.sandbox.spawn import Rlimits, spawn
 from toolbox_mcp.sandbox.unread import Unread
 
 Status = Literal["running", "exited", "killed"]

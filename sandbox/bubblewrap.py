@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from toolbox_mcp.safety.errors import ToolError
+from toolbox_mcp.sandbox.child import Ended
 from toolbox_mcp.sandbox.hosted import NOBODY, finish, message, program, watched
 from toolbox_mcp.sandbox.launch import Held, Launcher, SetupFailed, unavailable
 from toolbox_mcp.sandbox.linux.confine import SYSTEM
@@ -19,7 +20,6 @@ from toolbox_mcp.sandbox.linux.keeper import FILTER_FD, GO_FD, INFO_FD, READY_FD
 from toolbox_mcp.sandbox.linux.namespaces import PROC_HIDDEN
 from toolbox_mcp.sandbox.runner import Finished, cause_of, signal_name
 from toolbox_mcp.sandbox.scratch import used_inodes
-from toolbox_mcp.sandbox.spawn import Ended
 from toolbox_mcp.sandbox.spec import Job, Probe, Result
 
 _GATE = (

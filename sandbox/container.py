@@ -13,11 +13,11 @@ from pathlib import Path
 from anyio import CancelScope, to_thread
 
 from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.sandbox.child import Ended
 from toolbox_mcp.sandbox.hosted import NOBODY, watched
 from toolbox_mcp.sandbox.launch import unavailable
 from toolbox_mcp.sandbox.linux import profile
 from toolbox_mcp.sandbox.runner import Finished, cause_of, run, signal_name
-from toolbox_mcp.sandbox.spawn import Ended
 from toolbox_mcp.sandbox.spec import MIB, Job, Limits, Probe, Result
 
 _PROBE_SECONDS = 20.0

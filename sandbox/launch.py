@@ -18,7 +18,8 @@ from anyio import CancelScope
 import toolbox_mcp
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox import tree
-from toolbox_mcp.sandbox.spawn import Ended, Program, Usage, read_ready, spawn
+from toolbox_mcp.sandbox.child import Ended, Program, Usage, read_ready
+from toolbox_mcp.sandbox.spawn import spawn
 from toolbox_mcp.sandbox.tree import Process
 
 # The rest comes on stdin: sandboxed programs can read this command line, and paths are none of their business.

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from toolbox_mcp.safety.text import clean as plain
 from toolbox_mcp.sandbox import memory, tree
 from toolbox_mcp.sandbox.capture import Capture, Keeper, Stream
-from toolbox_mcp.sandbox.spawn import Child, Ended, Feeder, Program, Rlimits, Usage, read_ready, spawn
+from toolbox_mcp.sandbox.child import Child, Ended, Feeder, Program, Usage, read_ready
+from toolbox_mcp.sandbox.spawn import Rlimits, spawn
 
 __all__ = [
     "Capture",
