@@ -1,31 +1,19 @@
-import importlib.util
 import os
 import sys
 import time
-from pathlib import Path
 
 import pytest
+from bench import race
 
 from toolbox_mcp.sandbox.ripgrep import find_ripgrep, unconfined
 
-RACE = Path(__file__).parents[2] / "bench" / "race.py"
 SECRET = "what lies outside"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names in one step")
 
 
-@pytest.fixture(scope="module")
-def race():
-    spec = importlib.util.spec_from_file_location("race", RACE)
-    module = importlib.util.module_from_spec(spec)
-    # A dataclass looks its module up.
-    sys.modules["race"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
-def scene(tmp_path, race):
+def scene(tmp_path):
     """A root with enough folders that the walk takes a moment, and what it must not read beside it."""
     root = race.scene(tmp_path)
     (tmp_path / "outside" / "file").write_text(SECRET)
@@ -35,7 +23,7 @@ def scene(tmp_path, race):
     return root
 
 
-async def search(race, ripgrep, root, case, until):
+async def search(ripgrep, root, case, until):
     """Search while a folder or file is swapped for a link to its like outside; return (searches, escapes)."""
     _, one, other = race.READS[case]
     fd = os.open(root, os.O_RDONLY)
@@ -55,19 +43,19 @@ async def search(race, ripgrep, root, case, until):
 
 
 @pytest.mark.parametrize("case", ["folder", "leaf"])
-async def test_unconfined_a_swap_leads_the_search_outside(race, scene, case):
+async def test_unconfined_a_swap_leads_the_search_outside(scene, case):
     end = time.monotonic() + 60
-    _, escapes = await search(race, find_ripgrep(), scene, case, lambda count: count or time.monotonic() > end)
+    _, escapes = await search(find_ripgrep(), scene, case, lambda count: count or time.monotonic() > end)
     assert escapes
 
 
 @pytest.mark.skipif(unconfined() is not None, reason="nothing here to confine with")
 @pytest.mark.parametrize("case", ["folder", "leaf"])
-async def test_no_swap_leads_a_confined_search_outside(race, scene, case):
+async def test_no_swap_leads_a_confined_search_outside(scene, case):
     folder = os.open(scene, os.O_RDONLY)
     ripgrep = find_ripgrep([folder])
     end = time.monotonic() + 5
-    searches, escapes = await search(race, ripgrep, scene, case, lambda count: time.monotonic() > end)
+    searches, escapes = await search(ripgrep, scene, case, lambda count: time.monotonic() > end)
     os.close(folder)
     assert searches > 20
     assert escapes == 0

@@ -1,23 +1,13 @@
 """How programs that misbehave end on each back end, and that nothing of them is left. They run in a world."""
 
-import importlib.util
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
+from tests.sandbox.escapes import bad_input, world
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the back ends on this host are Linux")
 
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(f"escapes_{name}", Path(__file__).with_name(f"{name}.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-world, bad_input = load("world"), load("bad_input")
 
 BACK_ENDS = ("native", "bubblewrap", "landlock")
 WALL = (124, "SIGKILL", "wall", True, "")

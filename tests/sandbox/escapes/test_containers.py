@@ -7,7 +7,6 @@ Each attempt has its control in the worlds of test_escapes.py.
 
 import asyncio
 import copy
-import importlib.util
 import json
 import os
 import re
@@ -22,6 +21,7 @@ from pathlib import Path
 
 import pytest
 from tests.sandbox.conftest import ENV, OPTIONS, containers
+from tests.sandbox.escapes import bombs, cell, residue, world
 
 from toolbox_mcp.sandbox.capture import Capture
 from toolbox_mcp.sandbox.container import Container
@@ -30,15 +30,6 @@ from toolbox_mcp.sandbox.spec import Job, Limits
 
 HERE = Path(__file__).parent
 
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(f"escapes_{name}", HERE / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-bombs, cell, residue, world = load("bombs"), load("cell"), load("residue"), load("world")
 
 SECONDS_OF_ATTEMPTS = 90
 LASTING_SECONDS = 0.6

@@ -4,28 +4,19 @@ All of it runs in the worlds that world.py makes, one an identity; the tests her
 attacked in test_containers.py.
 """
 
-import importlib.util
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.sandbox.escapes import bombs, residue, world
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the back ends on this host are Linux")
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent.parent.parent / "docs" / "security-sandbox.md"
 
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(f"escapes_{name}", HERE / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-bombs, residue, world = load("bombs"), load("residue"), load("world")
 
 CONTROL = "none"
 BACK_ENDS = (

@@ -3,28 +3,20 @@
 They run in a world. The jail promises less than a sandbox: residue.JAIL is what it does not contain, and docs/jail.md says so.
 """
 
-import importlib.util
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.sandbox.escapes import residue, world
+from tests.sandbox.escapes import test_escapes as escapes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux")
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent.parent.parent / "docs" / "jail.md"
 
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(f"escapes_{name}", HERE / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-residue, world, escapes = load("residue"), load("world"), load("test_escapes")
 
 NAMES = [*escapes.ONCE, *escapes.SEEN_OUTSIDE, *(name for name in escapes.BOMBS if name.startswith("stays_"))]
 

@@ -1,17 +1,12 @@
 """Which back ends qualify, in worlds as they are and with parts of the kernel taken away."""
 
-import importlib.util
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
+from tests.sandbox.escapes import world
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the back ends on this host are Linux")
-
-_spec = importlib.util.spec_from_file_location("escapes_world", Path(__file__).with_name("world.py"))
-world = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(world)
 
 ROUNDS = ("as it is", "no Landlock", "no namespaces", "neither", "leaky")
 SEEN = "no namespaces: names and attributes of files outside can be seen"

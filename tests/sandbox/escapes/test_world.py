@@ -1,18 +1,14 @@
 """The world that attempts run in has no way out, and says so where it has one."""
 
-import importlib.util
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.sandbox.escapes import world
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the world is made of Linux namespaces")
-
-_spec = importlib.util.spec_from_file_location("escapes_world", Path(__file__).with_name("world.py"))
-world = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(world)
 
 
 @pytest.fixture(params=world.IDENTITIES)

@@ -1,16 +1,10 @@
 """Rules as instructions."""
 
-import importlib.util
-from pathlib import Path
-
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.sandbox.linux import bpf_simulator as simulator
 
 from toolbox_mcp.sandbox.linux.bpf import ALLOW, Filter, error
-
-_spec = importlib.util.spec_from_file_location("bpf_simulator", Path(__file__).with_name("bpf_simulator.py"))
-simulator = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(simulator)
 
 numbers = st.integers(0, 1000)
 words = st.integers(0, 2**32 - 1)

@@ -1,18 +1,13 @@
 """The filter for containers, read as an engine reads it, and compared with the one of the other back ends."""
 
-import importlib.util
 import json
 import re
-from pathlib import Path
 
 import pytest
+from tests.sandbox.linux import test_seccomp as filters
 
 from toolbox_mcp.sandbox.linux import profile, seccomp
 from toolbox_mcp.sandbox.linux.bpf import ALLOW
-
-_spec = importlib.util.spec_from_file_location("test_seccomp", Path(__file__).with_name("test_seccomp.py"))
-filters = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(filters)
 
 HOLDS = {
     "SCMP_CMP_EQ": lambda given, rule: given == rule["value"],

@@ -1,18 +1,14 @@
 """The filter, on a simulator, for both architectures."""
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
+from tests.sandbox.linux import bpf_simulator as simulator
 
 from toolbox_mcp.sandbox.linux import seccomp
 from toolbox_mcp.sandbox.linux.bpf import ALLOW, KILL_PROCESS, error
 from toolbox_mcp.sandbox.linux.seccomp import AARCH64, X86_64
-
-_spec = importlib.util.spec_from_file_location("bpf_simulator", Path(__file__).with_name("bpf_simulator.py"))
-simulator = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(simulator)
 
 ARCHES = {"x86_64": (X86_64, 0), "aarch64": (AARCH64, 1)}
 EPERM, ENOSYS, NOT_SUPPORTED, FAMILY = error(1), error(38), error(95), error(97)
