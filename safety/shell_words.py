@@ -75,11 +75,7 @@ class Words:
             elif c == "\\":
                 self._escape(value)
             elif c == "'":
-                end = self.text.find("'", self.at + 1)
-                if end < 0:
-                    raise self.refuse("unclosed quote")
-                value.quoted(self.text[self.at + 1 : end])
-                self.at = end + 1
+                self._single(value)
             elif c == '"':
                 self._double(value)
             elif c == "`":
@@ -104,6 +100,13 @@ class Words:
         if following != "\n":
             value.quoted(following)
         self.at += 2
+
+    def _single(self, value: "Value") -> None:
+        end = self.text.find("'", self.at + 1)
+        if end < 0:
+            raise self.refuse("unclosed quote")
+        value.quoted(self.text[self.at + 1 : end])
+        self.at = end + 1
 
     def _double(self, value: "Value") -> None:
         self.at += 1
@@ -264,11 +267,7 @@ class Words:
             elif c == "\\":
                 self._escape(value)
             elif c == "'":
-                end = self.text.find("'", self.at + 1)
-                if end < 0:
-                    raise self.refuse("unclosed quote")
-                value.quoted(self.text[self.at + 1 : end])
-                self.at = end + 1
+                self._single(value)
             elif c == '"':
                 self._double(value)
             elif c == "`":

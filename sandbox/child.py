@@ -79,25 +79,47 @@ class Child(Protocol):
         ...
 
 
-class Program:
+class Pipes:
+    """Our non-blocking ends of the pipes to a program; None where there is none, or no longer."""
+
+    def __init__(self, stdin: int | None, stdout: int | None, stderr: int | None) -> None:
+        """Take the descriptors; close() closes them."""
+        self._loop = asyncio.get_running_loop()
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = stderr
+
+    def close(self, name: str) -> None:
+        """Close one of them, if it is still open."""
+        fd = getattr(self, name)
+        if fd is not None:
+            setattr(self, name, None)
+            self._loop.remove_reader(fd)
+            self._loop.remove_writer(fd)
+            os.close(fd)
+
+    def close_all(self) -> None:
+        """Close what is still open."""
+        for name in ("stdin", "stdout", "stderr"):
+            self.close(name)
+
+
+class Program(Pipes):
     """A running program: its leader process, the pipes to it, and everything it starts.
 
-    stdin, stdout, stderr: our non-blocking ends (None where there is no pipe). ended: resolves when the leader
-    has exited; the leader stays a zombie until reap(), so that its pid cannot come to mean something else.
+    ended: resolves when the leader has exited; the leader stays a zombie until reap(), so that its pid cannot come
+    to mean something else.
     """
 
     def __init__(self, popen: subprocess.Popen[bytes], marker: str, locks: int = 0) -> None:
+        super().__init__(_take(popen.stdin), _take(popen.stdout), _take(popen.stderr))
         self._popen = popen
-        self._loop = asyncio.get_running_loop()
         self.pid = popen.pid
         self.helpers: frozenset[int] = frozenset()
         self.started = time.monotonic()
         seen = tree.look(popen.pid)
         self.origin = Origin(popen.pid, seen.start if seen else 0, marker, locks)
         self.known: dict[int, Process] = {}
-        self.stdin = _take(popen.stdin)
-        self.stdout = _take(popen.stdout)
-        self.stderr = _take(popen.stderr)
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self._pidfd: int | None = None
         self._poll: asyncio.TimerHandle | None = None
@@ -167,18 +189,8 @@ class Program:
             self._popen.returncode = self._result.status
             tree.reap(self.known.values())
         self._forget()
-        for name in ("stdin", "stdout", "stderr"):
-            self.close(name)
+        self.close_all()
         return self._result
-
-    def close(self, name: str) -> None:
-        """Close one of our pipe ends, if it is still open."""
-        fd = getattr(self, name)
-        if fd is not None:
-            setattr(self, name, None)
-            self._loop.remove_reader(fd)
-            self._loop.remove_writer(fd)
-            os.close(fd)
 
     def _collect(self) -> Ended:
         try:

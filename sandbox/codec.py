@@ -8,6 +8,7 @@ frame cannot name the same megabytes a million times.
 """
 
 import json
+import socket
 import struct
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -49,6 +50,17 @@ def body_size(prefix: bytes | bytearray) -> int:
     """Return how many bytes follow a prefix."""
     text, blobs = PREFIX.unpack(prefix)
     return int(text) + int(blobs)
+
+
+def fill(link: socket.socket, buffer: bytearray) -> bool:
+    """Read from a blocking socket until a buffer is full; False when the other side closes before."""
+    view = memoryview(buffer)
+    while view:
+        count = link.recv_into(view)
+        if not count:
+            return False
+        view = view[count:]
+    return True
 
 
 def decode(prefix: bytes | bytearray, body: bytes | bytearray) -> Any:

@@ -57,10 +57,6 @@ def _call(name: str, link: socket.socket) -> object:
 def receive(link: socket.socket, size: int) -> bytearray:
     """Read exactly size bytes. Raises EOFError when the other side closes before."""
     buffer = bytearray(size)
-    view = memoryview(buffer)
-    while view:
-        count = link.recv_into(view)
-        if not count:
-            raise EOFError
-        view = view[count:]
+    if not codec.fill(link, buffer):
+        raise EOFError
     return buffer

@@ -18,7 +18,7 @@ from anyio import CancelScope
 import toolbox_mcp
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox import tree
-from toolbox_mcp.sandbox.child import Ended, Program, Usage, read_ready
+from toolbox_mcp.sandbox.child import Ended, Pipes, Program, Usage, read_ready
 from toolbox_mcp.sandbox.spawn import spawn
 from toolbox_mcp.sandbox.tree import Process
 
@@ -40,7 +40,7 @@ class SetupFailed(Exception):
     """A sandbox could not be set up. The message is for the operator: it may name paths."""
 
 
-class Held:
+class Held(Pipes):
     """A sandboxed program: its pipes, its scratch folder (a descriptor), and its end. Fits runner.attend.
 
     ready: resolves when the sandbox stands. program: pid of the program, where the host sees it as a child of the
@@ -49,12 +49,9 @@ class Held:
 
     def __init__(self, control: socket.socket, pipes: tuple[int, int, int]) -> None:
         """Take our ends of the pipes and of the keeper's socket."""
-        self._loop = asyncio.get_running_loop()
+        super().__init__(*pipes)
         self._control: socket.socket | None = control
         self.started = time.monotonic()
-        self.stdin: int | None = pipes[0]
-        self.stdout: int | None = pipes[1]
-        self.stderr: int | None = pipes[2]
         self.pid = 0
         self.program: int | None = None
         self.helpers: frozenset[int] = frozenset()
@@ -90,15 +87,6 @@ class Held:
             self._release()
         return self._result or Ended(128 + signal.SIGKILL, signal.SIGKILL, Usage())
 
-    def close(self, name: str) -> None:
-        """Close one of our pipe ends, if it is still open."""
-        fd = getattr(self, name)
-        if fd is not None:
-            setattr(self, name, None)
-            self._loop.remove_reader(fd)
-            self._loop.remove_writer(fd)
-            os.close(fd)
-
     def lives(self) -> bool:
         """Tell whether the program has not ended, also where the event loop has not come to hear of it."""
         while self._control is not None and not self.ended.done():
@@ -128,8 +116,7 @@ class Held:
             for process in [*tree.descendants(self.pid), self._keeper]:
                 tree.kill(process)
         self._hang_up()
-        for name in ("stdin", "stdout", "stderr"):
-            self.close(name)
+        self.close_all()
 
     def _hang_up(self) -> None:
         if self._control is not None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 
 from anyio import to_thread
 
+from toolbox_mcp.safety.images import image_format
 from toolbox_mcp.sandbox.spec import MIB, LeftFile
 
 LARGEST_IMAGE = 5 * MIB
@@ -31,28 +32,15 @@ def used_inodes(folder: int) -> int:
     return seen.f_files - seen.f_ffree
 
 
-def image_type(data: bytes) -> str | None:
-    """Return the MIME type of an image that clients can show, by its first bytes."""
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if data.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if data.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
-        return "image/webp"
-    return None
-
-
 def _collect(folder: int, skip: Collection[str]) -> tuple[LeftFile, ...]:
     found: list[LeftFile] = []
     images = 0
     for path, fd, size in _files(folder, "", skip, _DEPTH):
         try:
-            mime = image_type(os.pread(fd, 16, 0))
-            if mime and images < MOST_IMAGES and size <= LARGEST_IMAGE:
+            shown = image_format(os.pread(fd, 16, 0))
+            if shown and images < MOST_IMAGES and size <= LARGEST_IMAGE:
                 images += 1
-                found.append(LeftFile(path, size, os.pread(fd, size, 0), mime))
+                found.append(LeftFile(path, size, os.pread(fd, size, 0), f"image/{shown}"))
             else:
                 found.append(LeftFile(path, size))
         finally:

@@ -124,20 +124,10 @@ def _confine(parent: int) -> None:
 
 def _receive(link: socket.socket) -> tuple[bytes, bytearray] | None:
     prefix = bytearray(codec.PREFIX.size)
-    if not _fill(link, prefix):
+    if not codec.fill(link, prefix):
         return None
     body = bytearray(codec.body_size(prefix))
-    return (bytes(prefix), body) if _fill(link, body) else None
-
-
-def _fill(link: socket.socket, buffer: bytearray) -> bool:
-    view = memoryview(buffer)
-    while view:
-        count = link.recv_into(view)
-        if not count:
-            return False
-        view = view[count:]
-    return True
+    return (bytes(prefix), body) if codec.fill(link, body) else None
 
 
 def _send(link: socket.socket, buffers: list[bytes]) -> None:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from toolbox_mcp.safety.atomic import etag
 from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.images import Format
 from toolbox_mcp.safety.paths import EntryPath
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.safety.text import HEAD, Newline, decode, is_binary, visible_name
@@ -43,7 +44,7 @@ SPECIAL: Mapping[int, tuple[Literal["dir", "symlink", "other"], str]] = {
 class Image(BaseModel):
     """What the header of an image declares; pixels."""
 
-    format: images.Format
+    format: Format
     width: int
     height: int
 

@@ -1,18 +1,17 @@
 """Images: what their first bytes say, and making them small enough for a client.
 
-kind and header only look at bytes. scaled decodes, so it belongs into the worker.
+header only looks at bytes. scaled decodes, so it belongs into the worker.
 """
 
 import struct
 from io import BytesIO
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.images import Format, image_format
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-Format = Literal["png", "jpeg", "gif", "webp"]
 
 MAX_PIXELS = 50_000_000
 """Pixels of an image that is decoded: 200 MB at four bytes each, which fits the worker."""
@@ -38,26 +37,13 @@ class Header(TypedDict):
     height: int
 
 
-def kind(data: bytes) -> Format | None:
-    """Return the format that the first bytes show, or None."""
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "png"
-    if data.startswith(b"\xff\xd8\xff"):
-        return "jpeg"
-    if data.startswith((b"GIF87a", b"GIF89a")):
-        return "gif"
-    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
-        return "webp"
-    return None
-
-
 def header(data: bytes) -> Header | None:
     """Return what the header declares; None for other files and where it is cut off or senseless.
 
     The start of a file is enough, except for JPEG files with long metadata.
     """
     readers = {"png": _png_size, "jpeg": _jpeg_size, "gif": _gif_size, "webp": _webp_size}
-    name = kind(data)
+    name = image_format(data)
     if name is None:
         return None
     try:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from toolbox_mcp.safety.atomic import etag as etag_of
 from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.images import image_format
 from toolbox_mcp.safety.paths import UnsafePath
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.safety.text import visible
@@ -74,7 +75,7 @@ async def _binary(path: Place, parser: Parser) -> tuple[Blocks, str]:
     data = await reading(partial(whole_bytes, path))
     tag = etag_of(data)
     meta = {"etag": tag, "size": len(data)}
-    if images.kind(data):
+    if image_format(data):
         try:
             scaled, mime = await parser.call(images.scaled, data, deadline=IMAGE_TIME)
         except WorkerFailure:

@@ -6,11 +6,11 @@ attacked in test_containers.py.
 
 import re
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tests.sandbox.escapes import bombs, residue, world
+from tests.sandbox.escapes.conftest import everywhere
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the back ends on this host are Linux")
 
@@ -93,14 +93,7 @@ def attempts_on(back_end):
 
 @pytest.fixture(scope="module")
 def reports():
-    with ThreadPoolExecutor() as pool:
-        running = {name: pool.submit(world.run, name, CONTROL, *BACK_ENDS) for name in world.IDENTITIES}
-    try:
-        return {name: future.result() for name, future in running.items()}
-    except world.NoWorld as reason:
-        if "not installed" in str(reason):
-            pytest.skip(str(reason))
-        raise
+    return everywhere(CONTROL, *BACK_ENDS)
 
 
 @pytest.mark.parametrize("identity", world.IDENTITIES)

@@ -5,12 +5,12 @@ They run in a world. The jail promises less than a sandbox: residue.JAIL is what
 
 import re
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tests.sandbox.escapes import residue, world
 from tests.sandbox.escapes import test_escapes as escapes
+from tests.sandbox.escapes.conftest import everywhere
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Landlock is Linux")
 
@@ -23,14 +23,7 @@ NAMES = [*escapes.ONCE, *escapes.SEEN_OUTSIDE, *(name for name in escapes.BOMBS 
 
 @pytest.fixture(scope="module")
 def reports():
-    with ThreadPoolExecutor() as pool:
-        running = {name: pool.submit(world.run, name, *residue.JAIL) for name in world.IDENTITIES}
-    try:
-        return {name: future.result() for name, future in running.items()}
-    except world.NoWorld as reason:
-        if "not installed" in str(reason):
-            pytest.skip(str(reason))
-        raise
+    return everywhere(*residue.JAIL)
 
 
 @pytest.mark.parametrize("identity", world.IDENTITIES)

@@ -1,8 +1,4 @@
-import os
-import shutil
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,23 +8,8 @@ READ_AND_WRITE_OUTSIDE = "cat ../canary; echo x > ../canary; echo x > made"
 
 
 @pytest.fixture
-def project():
-    """Return a project that the sandbox's user may enter and write to, whoever runs the tests."""
-    top = Path(tempfile.mkdtemp(prefix="sandboxed-")).resolve()
-    os.chmod(top, 0o755)
-    root = top / "project"
-    root.mkdir()
-    os.chmod(root, 0o777)
-    (top / "canary").write_text("outside")
-    os.chmod(top / "canary", 0o666)
-    yield root
-    shutil.rmtree(top)
-
-
-@pytest.fixture(scope="module")
-def verdicts(tmp_path_factory):
-    """Return a state folder that the tests share, so that a back end is attacked once."""
-    return tmp_path_factory.mktemp("state")
+def project(open_project):
+    return open_project
 
 
 @pytest.fixture

@@ -1,9 +1,5 @@
-import os
-import shutil
 import socket
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -11,22 +7,8 @@ from toolbox_mcp.tools.settings import ToolSettings
 
 
 @pytest.fixture
-def project():
-    """Return a project that the sandbox's user may enter and write to, whoever runs the tests."""
-    top = Path(tempfile.mkdtemp(prefix="shell-sandbox-")).resolve()
-    os.chmod(top, 0o755)
-    root = top / "project"
-    root.mkdir()
-    os.chmod(root, 0o777)
-    (top / "canary").write_text("outside")
-    yield root
-    shutil.rmtree(top)
-
-
-@pytest.fixture(scope="module")
-def verdicts(tmp_path_factory):
-    """Return a state folder that the tests share, so that a back end is attacked once."""
-    return tmp_path_factory.mktemp("state")
+def project(open_project):
+    return open_project
 
 
 @pytest.fixture
