@@ -3,8 +3,8 @@
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -135,7 +135,9 @@ class RecordFile:
         except OSError as e:
             raise RecordError(f"the file of the records cannot be made ({e.strerror})") from e
         patience = patience or Patience()
-        return cls(_connect(path, patience, 0, "PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL"), patience)
+        # No write syncs by itself: checkpoint does, when its caller has the time.
+        settings = ("journal_mode = WAL", "synchronous = NORMAL", "wal_autocheckpoint = 0")
+        return cls(_connect(path, patience, 0, *(f"PRAGMA {setting}" for setting in settings)), patience)
 
     @classmethod
     def readable(cls, path: Path) -> Self:
@@ -143,17 +145,30 @@ class RecordFile:
         patience = Patience()
         return cls(_connect(path, patience, BUSY, "PRAGMA query_only = ON"), patience)
 
-    def insert(self, row: Mapping[str, Any], server: Server) -> None:
-        """Add a row."""
+    def insert(self, row: Mapping[str, Any], server: Server, *, patient: bool = True) -> None:
+        """Add a row. patient: wait while another server writes; else that is an error like others."""
         names = ("server", *row)
         marks = ", ".join("?" * len(names))
-        self._execute(f"INSERT INTO calls ({', '.join(names)}) VALUES ({marks})", (str(server), *row.values()))  # noqa: S608
+        statement = f"INSERT INTO calls ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
+        (self._execute if patient else self._db.execute)(statement, (str(server), *row.values()))
 
     def update(self, call_id: str, row: Mapping[str, Any]) -> bool:
         """Complete a row; False when there is none."""
         pairs = ", ".join(f"{name} = ?" for name in row)
         done = self._execute(f"UPDATE calls SET {pairs} WHERE call_id = ?", (*row.values(), call_id))  # noqa: S608
         return done.rowcount > 0
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Do all that is done meanwhile, or nothing of it where that raises."""
+        self._execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
 
     def newest(
         self, n: int, tool: str | None, status: str | None, session: str | None, after: str | None
@@ -202,6 +217,10 @@ class RecordFile:
         cutoff = timestamp(datetime.now(UTC) - timedelta(days=max_days))
         if oldest and oldest[0] < cutoff:
             self._execute("DELETE FROM calls WHERE started_at < ? AND status <> 'running'", (cutoff,))
+
+    def checkpoint(self) -> None:
+        """Move what was written from the log to the file, as far as nobody reads it; syncs both to the disk."""
+        self._execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def close(self) -> None:
         """Close the file."""

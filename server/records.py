@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,8 +36,11 @@ _END_BUSY = 0.3
 _SOON = 0.005
 """Seconds after which the rows of calls that are over are completed: then their answers have left, for the writing
 thread would take the interpreter from them. A guess."""
-_ROTATE_EVERY = 256
-"""Rows at most between two looks for rows that are too many or too old."""
+_TOGETHER = 64
+"""Rows that are completed in one transaction: some milliseconds, with outputs of usual length."""
+_TEND_EVERY = 256
+"""Rows at most between two looks for rows that are too many or too old, and between two checkpoints: at some six pages a
+call, 1,500 where SQLite's own bound is 1,000."""
 _COUNTERS = 10_000
 """Pairs of session and tool whose calls are counted; the pair used longest ago goes first."""
 
@@ -123,6 +126,14 @@ class Writing:
             raise RecordError("the records are busy")
 
 
+class _Written:
+    """A row that is in the file."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Return at once."""
+        yield from ()
+
+
 def new_call_id() -> str:
     """Make an id of 26 characters. Ids sort as the times at which they were made, and no two are equal."""
     return _base32(time.time_ns()) + _base32(secrets.randbits(65))
@@ -135,7 +146,8 @@ def _base32(number: int) -> str:
 class Records:
     """The records of one server. Several servers may share a file.
 
-    All writing is done by one thread, in the order of the calls, so the event loop never waits for the disk. When the
+    A row is begun where the call is, as long as nothing has to be waited for. All else is done by one thread, in the
+    order of the calls, so the event loop waits neither for the disk nor for another server. When the
     file cannot be opened, each call tries again: a full disk or a lost folder may be put right while the server runs.
     """
 
@@ -149,7 +161,8 @@ class Records:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="records")
         self._file: RecordFile | None = None
         self._patience = Patience()
-        self._written = 0
+        self._untended = 0
+        self._using = threading.Lock()
         self._unwritten: set[str] = set()
         self._iterations: OrderedDict[tuple[str | None, str], int] = OrderedDict()
         self._over: deque[_Over] = deque()
@@ -172,8 +185,11 @@ class Records:
             log.warning("%s; tools that write or execute are refused until it works", e)
         return records
 
-    def start(self, started: Started) -> Writing:
-        """Begin to write the row of a call. It raises RecordError when awaited, where the row cannot be written."""
+    def start(self, started: Started) -> Awaitable[None]:
+        """Write the row of a call, or begin to. Awaiting it raises RecordError where the row cannot be written."""
+        if self._inserted_here(started):
+            return _Written()
+        self._unwritten.add(started.call_id)
         try:
             return Writing(self._writer.submit(self._insert, started, time.monotonic()))
         except RuntimeError as e:
@@ -192,27 +208,52 @@ class Records:
             self._timer = asyncio.get_running_loop().call_later(_SOON, self._complete_soon)
         return completed
 
+    def _inserted_here(self, started: Started) -> bool:
+        """Write a row in the calling thread, where nothing has to be waited for; False where it may have to be.
+
+        A row takes less than what it takes to hand it to a thread and to wait for that, and SQLite only copies it
+        into the kernel's cache: what syncs is left to the thread.
+        """
+        if self._unwritten or not self._using.acquire(blocking=False):
+            return False
+        try:
+            if self._file is None:
+                return False
+            self._add(self._file, started, patient=False)
+        except Exception:  # noqa: BLE001 - another server may be writing; the thread tries again, and tells what it meets
+            return False
+        finally:
+            self._using.release()
+        return True
+
     def _complete_soon(self) -> None:
         self._timer = None
         try:
-            # One at a time, so that the rows of new calls are not kept waiting behind all of them.
-            for _ in range(len(self._over)):
+            # A few at a time, so that the rows of new calls are not kept waiting behind all of them.
+            for _ in range(0, len(self._over), _TOGETHER):
                 self._writer.submit(self._complete)
         except RuntimeError:  # closed: the rows are marked as interrupted
             while self._over:
                 self._over.popleft().completed.set_result(None)
 
     def _complete(self) -> None:
-        if not self._over:
+        """Complete the rows of up to _TOGETHER calls that are over."""
+        over = [self._over.popleft() for _ in range(min(_TOGETHER, len(self._over)))]
+        if not over:
             return
-        over = self._over.popleft()
+        # One that was not written has nothing to complete.
+        written = [each for each in over if each.call_id not in self._unwritten]
         try:
-            if over.call_id not in self._unwritten:
-                self._update(self._opened(over.since), over)
-        except Exception as e:  # noqa: BLE001 - the call is over; nothing here may change its answer
-            log.warning("the record of call %s could not be completed (%s)", over.call_id, e)
-        self._unwritten.discard(over.call_id)
-        over.completed.set_result(None)
+            rows = [(each.call_id, self._ended(each)) for each in written]
+            if rows:
+                with self._using:
+                    self._update(self._opened(over[0].since), rows)
+        except Exception as e:  # noqa: BLE001 - the calls are over; nothing here may change their answers
+            for each in written:
+                log.warning("the record of call %s could not be completed (%s)", each.call_id, e)
+        for each in over:
+            self._unwritten.discard(each.call_id)
+            each.completed.set_result(None)
 
     def newest(
         self,
@@ -263,8 +304,13 @@ class Records:
         return self._file
 
     def _insert(self, started: Started, since: float) -> None:
-        self._unwritten.add(started.call_id)
-        file = self._opened(since)
+        with self._using:
+            file = self._opened(since)
+            self._add(file, started, patient=True)
+            self._unwritten.discard(started.call_id)
+            self._tend(file)
+
+    def _add(self, file: RecordFile, started: Started, *, patient: bool) -> None:
         counted = (started.session, started.tool)
         iteration = self._iterations.get(counted, 0) + 1
         row = {
@@ -283,20 +329,26 @@ class Records:
             "approved_by": started.approved_by,
             "started_at": timestamp(started.started_at),
         }
-        file.insert({name: _plain(value) for name, value in row.items()}, self._server)
-        self._unwritten.discard(started.call_id)
+        file.insert({name: _plain(value) for name, value in row.items()}, self._server, patient=patient)
         self._iterations[counted] = iteration
         self._iterations.move_to_end(counted)
         if len(self._iterations) > _COUNTERS:
             self._iterations.popitem(last=False)
-        self._written += 1
-        if self._written % min(_ROTATE_EVERY, 1 + self._max_rows // 16) == 0:
-            try:
-                file.rotate(self._max_rows, self._max_days)
-            except sqlite3.Error as e:
-                log.warning("old records could not be deleted (%s)", e)
+        self._untended += 1
 
-    def _update(self, file: RecordFile, over: "_Over") -> None:
+    def _tend(self, file: RecordFile) -> None:
+        """Delete old rows and sync the file, now and then."""
+        if self._untended < min(_TEND_EVERY, 1 + self._max_rows // 16):
+            return
+        self._untended = 0
+        try:
+            file.rotate(self._max_rows, self._max_days)
+            file.checkpoint()
+        except sqlite3.Error as e:
+            log.warning("old records could not be deleted (%s)", e)
+
+    def _ended(self, over: "_Over") -> dict[str, Any]:
+        """Return what a row says of the end of a call."""
         finished = over.finished
         message = finished.error_message
         row = {
@@ -309,8 +361,15 @@ class Records:
             "completed_at": timestamp(over.at),
             "duration_ms": finished.duration_ms,
         }
-        if not file.update(over.call_id, {name: _plain(value) for name, value in row.items()}):
-            log.debug("call %s has no record to complete", over.call_id)
+        return {name: _plain(value) for name, value in row.items()}
+
+    def _update(self, file: RecordFile, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+        # First, so that the write after it, which syncs the log's new head, is one of this thread.
+        self._tend(file)
+        with file.together():
+            for call_id, row in rows:
+                if not file.update(call_id, row):
+                    log.debug("call %s has no record to complete", call_id)
 
     def _cut(self, output: str) -> str:
         most = self._result_max_length
@@ -321,7 +380,9 @@ class Records:
     def _end(self) -> None:
         while self._over:
             self._complete()
-        if self._file is not None:
+        with self._using:
+            if self._file is None:
+                return
             try:
                 self._file.interrupt(self._server)
             except sqlite3.Error as e:

@@ -105,13 +105,14 @@ def test_no_word_of_the_job_is_taken_for_an_option_of_bwrap(system):
 
 
 SUPERVISOR = """exec 3>&2 2>/dev/null
-command -v "$1" >&2 || { echo "$0 missing" >&3; exit 127; }
+command -v "$1" >&2 || { echo "$0 missing" >&3; cat >&2; exit 127; }
 (exec "$@" 2>&3 3>&-)
 status=$?
+trap 'exit $status' EXIT
 [ $status = 137 ] && for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
   while read -r name count; do [ "$name" = oom_kill ] && [ "$count" != 0 ] && echo "$0 memory" >&3; done <"$file"
 done
-exit $status"""
+cat >&2"""
 
 
 def test_container():

@@ -519,8 +519,47 @@ async def test_a_call_whose_row_is_written_runs_though_old_rows_cannot_be_delete
     monkeypatch.setattr(RecordFile, "rotate", refuse)
     await records.start(call("c1"))
     assert records.get("c1").status == "running"
+    await asyncio.wrap_future(records.finish("c1", DONE))
+    assert records.get("c1").status == "success"
     assert "old records could not be deleted (disk I/O error)" in caplog.text
     records.close()
+
+
+async def test_a_row_is_written_at_once_where_nothing_is_in_the_way(records):
+    with pytest.raises(StopIteration):
+        records.start(call("c1")).__await__().send(None)
+    assert records.get("c1").status == "running"
+
+
+async def test_rows_that_wait_are_written_before_later_ones(locked, path, monkeypatch):
+    monkeypatch.setattr(record_file, "BUSY", 0)
+    records = Records.open(path)
+    monkeypatch.setattr(record_file, "BUSY", 30)
+    first = records.start(call("c1"))
+    locked.rollback()
+    await records.start(call("c2"))
+    await first
+    assert [row.call_id for row in records.newest()] == ["c2", "c1"]
+    records.close()
+
+
+async def test_the_log_of_changes_does_not_grow_with_the_calls(records, path):
+    sizes = []
+    for n in range(1200):
+        await records.start(call(f"c{n}"))
+        await asyncio.wrap_future(records.finish(f"c{n}", DONE))
+        sizes.append(path.with_name(path.name + "-wal").stat().st_size)
+    assert max(sizes) < 2 * max(sizes[:300])
+
+
+def test_what_is_done_together_is_done_whole_or_not_at_all(path):
+    file = RecordFile.writable(path)
+    with pytest.raises(ZeroDivisionError), file.together():
+        file.rotate(0, 0)
+        raise ZeroDivisionError
+    with file.together():
+        file.rotate(0, 0)
+    file.close()
 
 
 async def test_a_cancelled_call_still_has_its_row_and_its_end(records, path):
