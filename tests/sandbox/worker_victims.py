@@ -129,7 +129,7 @@ def modules():
 
 def lies():
     """Write a frame of nonsense to the socket by which the worker answers."""
-    for descriptor in range(3, 200):
+    for descriptor in range(3, 4096):
         try:
             os.write(descriptor, b"\0" * 15 + b"\x01" + b"}")
         except OSError:
@@ -138,7 +138,7 @@ def lies():
 
 
 def lies_about_size():
-    for descriptor in range(3, 200):
+    for descriptor in range(3, 4096):
         try:
             os.write(descriptor, b"\xff" * 16)
         except OSError:
