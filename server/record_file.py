@@ -1,7 +1,10 @@
 """The SQLite file of the records: its table, and what is asked of it. Everything here blocks."""
 
+import errno
+import logging
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,6 +15,11 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from toolbox_mcp.server.liveness import Server
+
+if os.name == "posix":
+    import fcntl
+
+log = logging.getLogger(__name__)
 
 BUSY = 5.0
 """Seconds that one server waits for another which writes to the same file."""
@@ -106,47 +114,93 @@ class Patience:
         while True:
             try:
                 return work()
-            except sqlite3.OperationalError as e:
-                busy = e.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            except (sqlite3.OperationalError, BlockingIOError) as e:
+                busy = isinstance(e, BlockingIOError) or e.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
                 if not busy or time.monotonic() >= min(self._until, self.end):
                     raise
             time.sleep(_PAUSE)
 
 
 class RecordFile:
-    """An open file of records. One thread at a time may use it."""
+    """An open file of records. One thread at a time may use it.
 
-    def __init__(self, db: sqlite3.Connection, patience: Patience) -> None:
-        """Use a connection that writable or readable has opened."""
-        self._db = db
+    Where the file at its path is deleted or another one takes its place, rows go to that one, which is made if need be:
+    in the file that was opened nobody would find them.
+    """
+
+    def __init__(self, path: Path, patience: Patience, *, writes: bool) -> None:
+        """Open the file at path. Raises RecordError."""
+        self._path = path
         self._patience = patience
+        self._writes = writes
+        self._file: tuple[int, int] | None = None
+        self._open()
 
     @classmethod
     def writable(cls, path: Path, patience: Patience | None = None) -> Self:
         """Open a file for writing; it and its folders are made for the user alone. Raises RecordError."""
-        try:
-            for folder in reversed([folder for folder in path.parents if not folder.exists()]):
-                folder.mkdir(mode=0o700, exist_ok=True)
-            # SQLite gives its side files the mode of the main one, so this is enough for all three.
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-            with suppress(OSError):
-                os.chmod(path, 0o600)
-            os.close(descriptor)
-        except OSError as e:
-            raise RecordError(f"the file of the records cannot be made ({e.strerror})") from e
-        patience = patience or Patience()
-        # No write syncs by itself: checkpoint does, when its caller has the time.
-        settings = ("journal_mode = WAL", "synchronous = NORMAL", "wal_autocheckpoint = 0")
-        return cls(_connect(path, patience, 0, *(f"PRAGMA {setting}" for setting in settings)), patience)
+        return cls(path, patience or Patience(), writes=True)
 
     @classmethod
     def readable(cls, path: Path) -> Self:
         """Open an existing file for reading; it is not changed. Raises RecordError."""
-        patience = Patience()
-        return cls(_connect(path, patience, BUSY, "PRAGMA query_only = ON"), patience)
+        return cls(path, Patience(), writes=False)
+
+    def _open(self) -> None:
+        if self._writes:
+            try:
+                _make(self._path, self._patience)
+            except OSError as e:
+                raise RecordError(f"the file of the records cannot be made ({e.strerror})") from e
+        # First: a file that takes its place meanwhile is then noticed.
+        file = _identity(self._path)
+        # No write syncs by itself: checkpoint does, when its caller has the time.
+        writing = ("journal_mode = WAL", "synchronous = NORMAL", "wal_autocheckpoint = 0")
+        settings = writing if self._writes else ("query_only = ON",)
+        busy = 0 if self._writes else BUSY
+        self._db = _connect(self._path, self._patience, busy, *(f"PRAGMA {setting}" for setting in settings))
+        self._file = file
+        self._sides = {side: _identity(side) for side in _sides(self._path)}
+
+    def _find(self) -> None:
+        """Open the file that is at the path, where it is not the one that was opened. Raises RecordError."""
+        if not self._is_lost():
+            return
+        if not self._writes:
+            # Until there is another one, what was opened can still be read.
+            with suppress(RecordError):
+                before = self._db
+                self._open()
+                before.close()
+            return
+        if self._file is not None:
+            log.warning("the file of the records was deleted or replaced; further records go to %s", self._path.name)
+        self._file = None
+        # SQLite sees that the file is not at its path, and leaves what stands beside that alone.
+        self._db.close()
+        if os.path.lexists(self._path):
+            with suppress(OSError):
+                self._patience.of(self._remove_sides)
+        self._open()
+
+    def _is_lost(self) -> bool:
+        return self._file is None or _identity(self._path) != self._file
+
+    def _remove_sides(self) -> None:
+        """Remove the log of the file that was opened, which SQLite would take for that of the one in its place."""
+        with _turn(self._path.parent):
+            for side, known in self._sides.items():
+                if known and _identity(side) == known:
+                    os.unlink(side)
 
     def insert(self, row: Mapping[str, Any], server: Server, *, patient: bool = True) -> None:
-        """Add a row. patient: wait while another server writes; else that is an error like others."""
+        """Add a row. patient: wait while another server writes, and open the file again where that is needed; else
+        both are errors like others.
+        """
+        if patient:
+            self._find()
+        elif self._is_lost():
+            raise RecordError("the file of the records was deleted or replaced")
         names = ("server", *row)
         marks = ", ".join("?" * len(names))
         statement = f"INSERT INTO calls ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
@@ -174,6 +228,7 @@ class RecordFile:
         self, n: int, tool: str | None, status: str | None, session: str | None, after: str | None
     ) -> list[CallRecord]:
         """Return up to n rows that match what is not None, newest first."""
+        self._find()
         wanted = [("tool = ?", tool), ("status = ?", status), ("session = ?", session), ("call_id > ?", after)]
         given = [(test, value) for test, value in wanted if value is not None]
         where = f"WHERE {' AND '.join(test for test, _ in given)}" if given else ""
@@ -185,6 +240,7 @@ class RecordFile:
 
     def get(self, call_id: str) -> CallRecord | None:
         """Return the row of a call."""
+        self._find()
         row = self._execute(f"SELECT {_COLUMNS} FROM calls WHERE call_id = ?", (call_id,)).fetchone()  # noqa: S608
         return _record(row) if row else None
 
@@ -233,6 +289,64 @@ class RecordFile:
 def timestamp(moment: datetime) -> str:
     """Write a time so that texts sort as the times do."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _make(path: Path, patience: Patience) -> None:
+    """Make a file for the user alone where there is none, and see that one that is there is the user's alone."""
+    for folder in reversed([folder for folder in path.parents if not folder.exists()]):
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+    def make() -> None:
+        with _turn(path.parent):
+            if os.path.lexists(path):
+                return
+            # Other servers may still use what stood beside a file that was deleted; a log is never for a file without it.
+            for side in _sides(path):
+                with suppress(FileNotFoundError):
+                    os.unlink(side)
+            # SQLite gives its side files the mode of the main one, so this is enough for all three.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+    if not os.path.lexists(path):
+        patience.of(make)
+    # Not opened to look at it: closing it would drop the locks that this process has on it.
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    with suppress(OSError):
+        os.chmod(path, 0o600)
+
+
+@contextmanager
+def _turn(folder: Path) -> Iterator[None]:
+    """Be the only server that makes or removes files of a folder. Raises BlockingIOError where another one is."""
+    if os.name != "posix":
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:
+            log.debug("the file system of %s has no locks for folders", folder.name)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _sides(path: Path) -> tuple[str, str]:
+    """Return where SQLite keeps the log of a file, and the index of that."""
+    return f"{path}-wal", f"{path}-shm"
+
+
+def _identity(path: str | Path) -> tuple[int, int] | None:
+    """Return what tells a file from every other one, as long as it is open; None where there is none."""
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return None
+    return seen.st_dev, seen.st_ino
 
 
 def _connect(path: Path, patience: Patience, busy: float, *settings: str) -> sqlite3.Connection:

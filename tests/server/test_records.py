@@ -1,6 +1,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -415,6 +416,142 @@ async def test_a_file_that_cannot_be_made_is_tried_again_at_each_call(tmp_path, 
     await records.start(call("c1"))
     assert records.get("c1").status == "running"
     records.close()
+
+
+def _sides(path: Path) -> list[Path]:
+    return [path.with_name(path.name + side) for side in ("-wal", "-shm")]
+
+
+def _deleted(path: Path) -> None:
+    for file in (path, *_sides(path)):
+        file.unlink()
+
+
+def _deleted_alone(path: Path) -> None:
+    path.unlink()
+
+
+def _folder_deleted(path: Path) -> None:
+    shutil.rmtree(path.parent)
+
+
+def _moved_away(path: Path) -> None:
+    path.rename(path.with_name("old.sqlite3"))
+
+
+def _replaced(path: Path) -> None:
+    other = path.with_name("other.sqlite3")
+    Records.open(other).close()
+    other.replace(path)
+
+
+LOSSES = [_deleted, _deleted_alone, _folder_deleted, _moved_away, _replaced]
+
+
+def ids(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        return [row[0] for row in db.execute("SELECT call_id FROM calls ORDER BY number")]
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+async def test_rows_go_to_a_fresh_file_when_theirs_is_deleted_or_replaced(records, path, caplog, lose):
+    await records.start(call("c1"))
+    assert records.get("c1")
+    lose(path)
+    await records.start(call("c2"))
+    await records.start(call("c3"))
+    await asyncio.wrap_future(records.finish("c1", DONE))
+    await asyncio.wrap_future(records.finish("c2", DONE))
+    assert ids(path) == ["c2", "c3"]
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [record.message for record in caplog.records] == [
+        f"the file of the records was deleted or replaced; further records go to {path.name}"
+    ]
+    assert [(row.call_id, row.status) for row in records.newest()] == [("c3", "running"), ("c2", "success")]
+    records.close()
+    assert ids(path) == ["c2", "c3"]
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+async def test_servers_that_lose_a_file_meet_in_the_fresh_one(path, lose):
+    servers = [Records.open(path) for _ in range(3)]
+    for number, server in enumerate(servers):
+        await server.start(call(f"a{number}"))
+    lose(path)
+    for _ in range(2):
+        for server in servers:
+            await server.start(call())
+    servers.append(Records.open(path))
+    await servers[-1].start(call())
+    # One that ends takes nothing from the others.
+    servers.pop(0).close()
+    for server in servers:
+        await server.start(call())
+    assert len(ids(path)) == 10
+    for server in servers:
+        server.close()
+    assert len(ids(path)) == 10
+
+
+@pytest.fixture
+def stopped(path):
+    """Return another server that was stopped while it wrote."""
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
+    for _ in range(40):
+        writer.stdout.readline()
+    writer.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, writer.pid, os.WSTOPPED)
+    yield writer
+    writer.kill()
+    writer.communicate()
+
+
+# Beside one in its place a server that starts cannot know the old log for what it is.
+@pytest.mark.parametrize("lose", [lose for lose in LOSSES if lose is not _replaced])
+async def test_a_server_that_still_has_the_lost_file_does_not_harm_the_fresh_one(path, stopped, lose):
+    lose(path)
+    records = Records.open(path)
+    mine = [new_call_id() for _ in range(20)]
+    for call_id in mine[:10]:
+        await records.start(call(call_id))
+    stopped.send_signal(signal.SIGCONT)
+    for call_id in mine[10:]:
+        await records.start(call(call_id))
+    # What was acknowledged before it was stopped is still in the pipe.
+    while (line := stopped.stdout.readline().split())[-1] < mine[-1] or line[0] != "started":
+        pass
+    assert [call_id for call_id in (*mine, line[-1]) if call_id not in ids(path)] == []
+    records.close()
+
+
+async def test_a_row_is_refused_as_long_as_no_fresh_file_can_be_made(records, path):
+    await records.start(call("c1"))
+    assert records.get("c1")
+    shutil.rmtree(path.parent)
+    path.parent.write_text("a file where a folder is needed")
+    for _ in range(2):
+        with pytest.raises(RecordError, match="cannot be made"):
+            await records.start(call())
+    assert records.get("c1"), "what was read before can still be read"
+    path.parent.unlink()
+    await records.start(call("c2"))
+    assert ids(path) == ["c2"]
+
+
+async def test_a_file_is_made_by_one_server_at_a_time(path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr(record_file, "BUSY", 0.2)
+    path.parent.mkdir(parents=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        with pytest.raises(RecordError, match="cannot be made"):
+            RecordFile.writable(path)
+        assert not path.exists()
+    finally:
+        os.close(folder)
+    RecordFile.writable(path).close()
 
 
 @pytest.mark.parametrize(
