@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import anyio
 import mcp_types as t
+from anyio import to_thread
 from mcp.server import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -26,6 +27,9 @@ LONG = 200
 
 LOOKED_AT = 4 * ARGUMENTS_SHOWN
 """Characters of an argument that are searched for secrets: what is cut off there is not shown, not even in part."""
+
+PIECE = 1 << 20
+"""Characters of a text that are taken at a time for its digest: some tenths of a millisecond."""
 
 FORM: dict[str, Any] = {
     "type": "object",
@@ -55,9 +59,32 @@ async def nobody(about: str, question: str, digest: str) -> bool:
     return False
 
 
-def digest(tool: str, arguments: Mapping[str, Any]) -> str:
-    """Return what binds an answer to one exact call."""
-    return hashlib.sha256(json.dumps([tool, arguments], sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+async def digest(tool: str, arguments: Mapping[str, Any]) -> str:
+    """Return what binds an answer to one exact call. Other calls go on meanwhile, however long the arguments are."""
+    return await to_thread.run_sync(_digest, tool, arguments)
+
+
+def _digest(tool: str, arguments: Mapping[str, Any]) -> str:
+    found = hashlib.sha256()
+    rest: list[Any] = [arguments, tool]
+    # Each value begins with what it is and how long it is, so that no two calls are written alike. JSON would do as well,
+    # but keeps the interpreter to itself for as long as it writes one text.
+    while rest:
+        value = rest.pop()
+        if isinstance(value, str):
+            found.update(b'"%d:' % len(value))
+            for at in range(0, len(value), PIECE):
+                found.update(value[at : at + PIECE].encode("utf-8", "surrogatepass"))
+        elif isinstance(value, Mapping):
+            found.update(b"{%d:" % len(value))
+            for name in sorted(value):
+                rest += [value[name], name]
+        elif isinstance(value, list | tuple):
+            found.update(b"[%d:" % len(value))
+            rest += reversed(value)
+        else:
+            found.update(json.dumps(value).encode() + b";")
+    return found.hexdigest()
 
 
 def question(tool: str, arguments: Mapping[str, Any], why: str) -> str:

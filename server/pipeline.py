@@ -174,7 +174,7 @@ class Pipeline:
         granted = self._rules.allow_unsafe is True
         if self._rules.allow_unsafe == "ask":
             shown = question(call.tool.name, call.arguments, "Let the agent bypass the guard of")
-            granted = await call.ask("unsafe", shown, digest(call.tool.name, call.arguments))
+            granted = await call.ask("unsafe", shown, await digest(call.tool.name, call.arguments))
             call.approved_by = "person" if granted else None
         if not granted:
             raise ToolError(
@@ -208,7 +208,7 @@ class Pipeline:
         if rule == "never" or (rule == "once" and name in call.approved):
             return
         shown = question(name, call.arguments, "Let the agent run")
-        if not await call.ask("approval", shown, digest(name, call.arguments)):
+        if not await call.ask("approval", shown, await digest(name, call.arguments)):
             raise ToolError(
                 Code.APPROVAL_DENIED, f"the person did not approve {name}", "ask the person before trying again"
             )

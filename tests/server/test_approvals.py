@@ -1,10 +1,12 @@
+import asyncio
+
 import mcp_types as t
 import pytest
 from mcp import MCPError
 from mcp_types import ElicitResult
 
 from toolbox_mcp.safety import redaction
-from toolbox_mcp.server.approvals import question
+from toolbox_mcp.server.approvals import PIECE, digest, question
 from toolbox_mcp.server.exposure import Gate
 from toolbox_mcp.server.pipeline import Rules
 
@@ -38,6 +40,58 @@ def ask(call, project):
         return person
 
     return _ask
+
+
+DIFFERENT = [
+    ("tool", {}),
+    ("tool", {"a": None}),
+    ("tool", {"a": "null"}),
+    ("tool", {"a": 1}),
+    ("tool", {"a": "1"}),
+    ("tool", {"a": 1.0}),
+    ("tool", {"a": True}),
+    ("tool", {"a": 12, "b": 3}),
+    ("tool", {"a": 1, "b": 23}),
+    ("tool", {"a": "bc"}),
+    ("tool", {"ab": "c"}),
+    ("tool", {"a": '1;"1:b1;'}),
+    ("tool", {"a": ["b", "c"]}),
+    ("tool", {"a": ["c", "b"]}),
+    ("tool", {"a": ["bc"]}),
+    ("tool", {"a": [["b"], "c"]}),
+    ("tool", {"a": [["b", "c"]]}),
+    ("tool", {"a": []}),
+    ("tool", {"a": {}}),
+    ("tool", {"a": {"b": "c"}}),
+    ("tool", {"a": ["b"], "c": []}),
+    ("tool", {"a": "\ud83d\ude00"}),
+    ("tool", {"a": "\U0001f600"}),
+    ("tool", {"a": "\ud83d"}),
+    ("tool", {"a": "x" * PIECE}),
+    ("tool", {"a": "x" * (PIECE + 1)}),
+    ("tool", {"a": "x" * PIECE + "y"}),
+    ("other", {}),
+]
+
+
+async def test_no_two_calls_have_the_same_digest():
+    assert len({await digest(tool, arguments) for tool, arguments in DIFFERENT}) == len(DIFFERENT)
+
+
+async def test_the_order_of_names_makes_no_other_call():
+    inner = {"x": 1, "y": [2]}
+    assert await digest("tool", {"a": inner, "b": 3}) == await digest(
+        "tool", {"b": 3, "a": dict(reversed(inner.items()))}
+    )
+
+
+async def test_other_calls_go_on_while_long_arguments_are_taken_in():
+    running = asyncio.ensure_future(digest("write_file", {"content": "x" * (16 << 20), "more": ["y"] * 10_000}))
+    turns = 0
+    while not running.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns > 10
 
 
 @ERAS
