@@ -130,7 +130,9 @@ class _LateName:
         self._late = module, name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _meant(self)(*args, **kwargs)
+        # What it is called with may be the default of a parameter, and stand for a number.
+        given = {name: _meant(value) if isinstance(value, _LateName) else value for name, value in kwargs.items()}
+        return _meant(self)(*args, **given)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_meant(self), name)

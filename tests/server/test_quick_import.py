@@ -105,6 +105,19 @@ print(starlette.applications.Starlette is Application.__mro__[1])
     assert quick(SERVER, after) == ["True", "True", "starlette.applications", "UnionType", "True"]
 
 
+def test_a_web_application_is_made_with_the_numbers_that_are_its_defaults():
+    after = """
+import mcp.server.lowlevel.server as low
+server = low.Server("other")
+server.streamable_http_app()
+import mcp.server.streamable_http_manager as manager
+found = vars(server.session_manager)
+print(found["max_sessions"] == manager.DEFAULT_MAX_SESSIONS)
+print(found["session_idle_timeout"] == manager.DEFAULT_SESSION_IDLE_TIMEOUT)
+"""
+    assert quick(SERVER, after) == ["True", "True"]
+
+
 def test_a_server_of_http_has_them_at_once():
     after = "import starlette.applications as a, mcp.server.lowlevel.server as low; print(low.Starlette is a.Starlette)"
     assert quick(SERVER, after, "web=True") == ["True"]
