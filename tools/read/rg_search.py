@@ -1,19 +1,25 @@
 """What ripgrep finds: rows, counts, files. Read as a stream and stopped at the cap."""
 
 import re
+import stat
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import TypeVar
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.ignore import MAX_ENTRIES
+from toolbox_mcp.sandbox.large_files import Watch, can_watch
 from toolbox_mcp.sandbox.ripgrep import Ripgrep
 from toolbox_mcp.sandbox.runner import Ended, Streaming
 from toolbox_mcp.tools.progress import Progress
 from toolbox_mcp.tools.read.hits import Row, excerpt
 from toolbox_mcp.tools.read.query import Query, sendable
 from toolbox_mcp.tools.read.scope import MAX_BYTES, WALK_SECONDS, RgScope, Scope
+from toolbox_mcp.tools.threads import Stop, reading
 
 SURPLUS = 10
 """The parallel search collects up to this many times the limit, since sorting needs all; only above that does a
@@ -29,14 +35,22 @@ Cut = str | None
 """Why a search ended early, or None."""
 
 
+T = TypeVar("T")
+
+
+class _TooLarge(Exception):
+    """A search that does not ask for sizes came upon a file that is too large to be searched."""
+
+
 @dataclass(frozen=True)
 class Rg:
-    """ripgrep in a scope, until a moment of the monotonic clock."""
+    """ripgrep in a scope, until a moment of the monotonic clock. sizes: it asks for the size of each file first."""
 
     program: Ripgrep
     scope: Scope
     within: RgScope
     until: float
+    sizes: bool = True
 
     @classmethod
     def of(cls, program: Ripgrep, scope: Scope) -> "Rg":
@@ -54,13 +68,50 @@ class Rg:
         argv = [*self.within.arguments, *arguments, "--null", "--", self.within.target]
         with self.within.opened() as fd:
             async with self.program.start(argv, cwd=fd, timeout=self.left, stdin=self.within.rules) as run:
-                yield run
+                if self.sizes:
+                    yield run
+                    return
+                with Watch(run, MAX_BYTES) as watch:
+                    yield run
+                if watch.met:
+                    raise _TooLarge
 
     async def rows(self, query: Query, progress: Progress, limit: int) -> tuple[list[Row], Cut]:
         """Return matches and their context, sorted by path and line; more than limit matches means there are more."""
+        return await self._quickly(query, lambda rg: rg._sorted_rows(query, progress, limit))
+
+    async def counts(self, query: Query, limit: int) -> tuple[list[tuple[str, int]], Cut]:
+        """Return files with the number of their matches, sorted by path; more than limit means there are more."""
+        return await self._quickly(query, lambda rg: rg._sorted_counts(query, limit))
+
+    async def _quickly(self, query: Query, search: "Callable[[Rg], Awaitable[T]]") -> T:
+        """Search without asking for sizes; where a file is too large, drop what was found and search again with it."""
+        top, large = self.scope.folder.path, self.program.large_files
+        # A file named as the scope is searched whatever its size, and one searched as a whole is read into memory.
+        if can_watch() and self.scope.file is None and not query.spans and top not in large:
+            try:
+                return await search(replace(self, sizes=False))
+            except _TooLarge:
+                large.add(top)
+        return await search(self)
+
+    @property
+    def _bound(self) -> list[str]:
+        return [f"--max-filesize={MAX_BYTES}"] if self.sizes else []
+
+    async def _too_large(self, paths: Iterable[str], cut: Cut) -> set[str]:
+        """Return which files with a hit should not have been searched. Raises _TooLarge where time is left to search again."""
+        if self.sizes:
+            return set()
+        large = await reading(partial(_above_bound, self.scope, set(paths)))
+        if large and not cut:
+            raise _TooLarge
+        return large
+
+    async def _sorted_rows(self, query: Query, progress: Progress, limit: int) -> tuple[list[Row], Cut]:
         arguments = [
             *query.for_ripgrep(),
-            f"--max-filesize={MAX_BYTES}",
+            *self._bound,
             "--no-heading",
             "--with-filename",
             "--line-number",
@@ -77,7 +128,9 @@ class Rg:
             # Out of time, what came in any order is better than nothing.
             found = found if cut and len(sought) < limit else sought
         found.sort(key=lambda row: (row.path, row.line))
-        return found, cut
+        matches = (row.path for row in found if row.match)
+        large = await self._too_large(matches if cut else islice(matches, limit + 1), cut)
+        return [row for row in found if row.path not in large] if large else found, cut
 
     async def _rows(
         self, query: Query, arguments: list[str], cap: int, progress: Progress
@@ -109,11 +162,10 @@ class Rg:
         text = rest[head.end() :].removesuffix(b"\r")
         return Row(name, int(head[1]), excerpt(text, int(head[2]) - 1 if head[2] else 0), match=head[2] is not None)
 
-    async def counts(self, query: Query, limit: int) -> tuple[list[tuple[str, int]], Cut]:
-        """Return files with the number of their matches, sorted by path; more than limit means there are more."""
+    async def _sorted_counts(self, query: Query, limit: int) -> tuple[list[tuple[str, int]], Cut]:
         arguments = [
             *query.for_ripgrep(),
-            f"--max-filesize={MAX_BYTES}",
+            *self._bound,
             "--with-filename",
             "--crlf",
             "--count",
@@ -137,7 +189,9 @@ class Rg:
                 found = before or found
             if not full:
                 break
-        return sorted(found), cut
+        found.sort()
+        large = await self._too_large((path for path, _ in (found if cut else found[: limit + 1])), cut)
+        return [(path, count) for path, count in found if path not in large], cut
 
     async def holding(self, line: str, ignore_case: bool) -> tuple[list[str], Cut]:
         """Return the files of the scope that hold a text, sorted."""
@@ -197,6 +251,20 @@ async def _records(run: Streaming) -> AsyncGenerator[tuple[bytes, bytes], None]:
             pending = path + b"\n" if not null and path.startswith(b"./") else b""
             if null:
                 yield path, rest
+
+
+def _above_bound(scope: Scope, paths: set[str], stop: Stop) -> set[str]:
+    """Return which files below the scope's folder are too large to be searched."""
+    large: set[str] = set()
+    for path in paths:
+        if stop():
+            break
+        # What went away or became a link after the hit has no size to go by.
+        with suppress(ToolError):
+            status = scope.below(path).stat()
+            if status and stat.S_ISREG(status.st_mode) and status.st_size > MAX_BYTES:
+                large.add(path)
+    return large
 
 
 def _judged(run: Streaming, ended: Ended, pattern: str) -> Cut:
