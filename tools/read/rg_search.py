@@ -1,12 +1,10 @@
 """What ripgrep finds: rows, counts, files. Read as a stream and stopped at the cap."""
 
 import re
-import stat
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -19,7 +17,7 @@ from toolbox_mcp.tools.progress import Progress
 from toolbox_mcp.tools.read.hits import Row, excerpt
 from toolbox_mcp.tools.read.query import Query, sendable
 from toolbox_mcp.tools.read.scope import MAX_BYTES, WALK_SECONDS, RgScope, Scope
-from toolbox_mcp.tools.threads import Stop, reading
+from toolbox_mcp.tools.read.sizes import Sizes, TooLarge
 
 SURPLUS = 10
 """The parallel search collects up to this many times the limit, since sorting needs all; only above that does a
@@ -38,19 +36,18 @@ Cut = str | None
 T = TypeVar("T")
 
 
-class _TooLarge(Exception):
-    """A search that does not ask for sizes came upon a file that is too large to be searched."""
-
-
 @dataclass(frozen=True)
 class Rg:
-    """ripgrep in a scope, until a moment of the monotonic clock. sizes: it asks for the size of each file first."""
+    """ripgrep in a scope, until a moment of the monotonic clock.
+
+    sizes: those of the files with hits; None where ripgrep asks for the size of every file before it reads it.
+    """
 
     program: Ripgrep
     scope: Scope
     within: RgScope
     until: float
-    sizes: bool = True
+    sizes: Sizes | None = None
 
     @classmethod
     def of(cls, program: Ripgrep, scope: Scope) -> "Rg":
@@ -68,13 +65,13 @@ class Rg:
         argv = [*self.within.arguments, *arguments, "--null", "--", self.within.target]
         with self.within.opened() as fd:
             async with self.program.start(argv, cwd=fd, timeout=self.left, stdin=self.within.rules) as run:
-                if self.sizes:
+                if self.sizes is None:
                     yield run
                     return
                 with Watch(run, MAX_BYTES) as watch:
                     yield run
                 if watch.met:
-                    raise _TooLarge
+                    raise TooLarge
 
     async def rows(self, query: Query, progress: Progress, limit: int) -> tuple[list[Row], Cut]:
         """Return matches and their context, sorted by path and line; more than limit matches means there are more."""
@@ -90,22 +87,20 @@ class Rg:
         # A file named as the scope is searched whatever its size, and one searched as a whole is read into memory.
         if can_watch() and self.scope.file is None and not query.spans and top not in large:
             try:
-                return await search(replace(self, sizes=False))
-            except _TooLarge:
+                return await search(replace(self, sizes=Sizes(self.scope)))
+            except TooLarge:
                 large.add(top)
         return await search(self)
 
     @property
     def _bound(self) -> list[str]:
-        return [f"--max-filesize={MAX_BYTES}"] if self.sizes else []
+        return [f"--max-filesize={MAX_BYTES}"] if self.sizes is None else []
 
     async def _too_large(self, paths: Iterable[str], cut: Cut) -> set[str]:
-        """Return which files with a hit should not have been searched. Raises _TooLarge where time is left to search again."""
-        if self.sizes:
-            return set()
-        large = await reading(partial(_above_bound, self.scope, set(paths)))
+        """Return which files with a hit should not have been searched. Raises TooLarge where time is left to search again."""
+        large = await self.sizes.too_large(paths) if self.sizes else set[str]()
         if large and not cut:
-            raise _TooLarge
+            raise TooLarge
         return large
 
     async def _sorted_rows(self, query: Query, progress: Progress, limit: int) -> tuple[list[Row], Cut]:
@@ -144,6 +139,8 @@ class Rg:
                 if row is None:
                     continue
                 found.append(row)
+                if self.sizes:
+                    self.sizes.note(row.path)
                 if row.match:
                     matches += 1
                     if matches > cap or (len(found) > MAX_ROWS and "--sort=path" not in arguments):
@@ -180,6 +177,8 @@ class Rg:
                     name = self.within.name(path)
                     if count.strip().isdigit() and self.scope.meant(name):
                         found.append((name, int(count)))
+                        if self.sizes:
+                            self.sizes.note(name)
                     full = len(found) > cap
                     if full:
                         break
@@ -251,20 +250,6 @@ async def _records(run: Streaming) -> AsyncGenerator[tuple[bytes, bytes], None]:
             pending = path + b"\n" if not null and path.startswith(b"./") else b""
             if null:
                 yield path, rest
-
-
-def _above_bound(scope: Scope, paths: set[str], stop: Stop) -> set[str]:
-    """Return which files below the scope's folder are too large to be searched."""
-    large: set[str] = set()
-    for path in paths:
-        if stop():
-            break
-        # What went away or became a link after the hit has no size to go by.
-        with suppress(ToolError):
-            status = scope.below(path).stat()
-            if status and stat.S_ISREG(status.st_mode) and status.st_size > MAX_BYTES:
-                large.add(path)
-    return large
 
 
 def _judged(run: Streaming, ended: Ended, pattern: str) -> Cut:
