@@ -35,6 +35,9 @@ _TYPE = 0o170000  # what S_ISREG looks at, without the call
 
 _AT_ONCE = 1024  # names that are looked at between looks at the clock
 
+Wanted = Callable[[str, list[str]], Collection[str]]
+"""Given the path of a folder and the names in it, picks some of them."""
+
 Kind = Literal["dir", "file", "symlink", "other"]
 
 _SIZED = 2000
@@ -83,8 +86,8 @@ class _Open(NamedTuple):
 class Walk:
     """Iterate once over what is below a folder, in code point order of the paths.
 
-    enters: whether the walk goes into a folder, by its path; None for all. wanted: given the path of a
-    folder and the names in it, picks those that are yielded; folders are entered all the same. folders_first: each
+    enters: whether the walk goes into a folder, by its path; None for all. wanted: picks those
+    that are yielded; folders are entered all the same. folders_first: each
     folder's entries are folders, then the rest, and what a folder holds follows it at once.
 
     ignored_dirs: names of folders that are left out. gitignore: leave out what `.gitignore` files say, too, those
@@ -110,7 +113,7 @@ class Walk:
         max_seconds: float = MAX_SECONDS,
         stop: Callable[[], bool] | None = None,
         enters: Callable[[str], bool] | None = None,
-        wanted: Callable[[str, list[str]], Collection[str]] | None = None,
+        wanted: Wanted | None = None,
         folders_first: bool = False,
     ) -> None:
         self.top = place.target()
@@ -217,8 +220,10 @@ class Walk:
                 return None
             found = self._scan(fd)
             names = [entry.name for entry in found]
-            told = self._told(folder.path, names) if self._wanted else None
-            if told is not None:
+            told = None
+            if wanted := self._wanted:
+                many = len(names) > _AT_ONCE
+                told = self._in_turns(wanted, folder.path, names) if many else wanted(folder.path, names)
                 found = _kept(found, told)
             if not found:
                 return None
@@ -239,16 +244,13 @@ class Walk:
             found.pop()
         return found
 
-    def _told(self, folder: str, names: list[str]) -> Collection[str]:
-        """Return which of the names in a folder are wanted."""
-        assert self._wanted
-        if len(names) <= _AT_ONCE:
-            return self._wanted(folder, names)
+    def _in_turns(self, wanted: Wanted, folder: str, names: list[str]) -> Collection[str]:
+        """Return which of many names in a folder are wanted, with looks at the clock."""
         told: set[str] = set()
         for at in range(0, len(names), _AT_ONCE):
             if self._is_late():
                 break
-            told.update(self._wanted(folder, names[at : at + _AT_ONCE]))
+            told.update(wanted(folder, names[at : at + _AT_ONCE]))
         return told
 
     def _rows(

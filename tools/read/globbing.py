@@ -47,10 +47,14 @@ class Glob:
         self.match = _compiled({_path(parts, name, hidden) for parts in alternatives})
         self._name = _compiled({name if parts[-1] == DEEP else _component(parts[-1], hidden) for parts in alternatives})
         self._held = _held([parts[-1] for parts in alternatives])
+        self._folder = _folder(alternatives, name, hidden)
         self._enters = _compiled({_way(parts, name, hidden) for parts in alternatives})
 
     def meant(self, folder: str, names: Sequence[str]) -> Collection[str]:
         """Return which of the names in a folder are meant. folder: a relative path, or ""."""
+        prefix = folder + "/" if folder else ""
+        if self._folder and not self._folder(prefix):
+            return ()
         if self._held:
             # Looking for a text in many names at once takes a tenth of the time of matching each.
             row = "/".join(names)
@@ -60,7 +64,6 @@ class Glob:
             names = [name for name in names if self._name(name)]
         if not names:
             return ()
-        prefix = folder + "/" if folder else ""
         return {name for name in names if self.match(prefix + name)}
 
     def enters(self, folder: str) -> bool:
@@ -85,6 +88,16 @@ def _path(parts: Sequence[str], name: str, hidden: bool) -> str:
     middle = "".join(f"(?>(?:{name}/)*?{run})" for run in runs[1:-1] if run)
     # A `**` at the end means everything below, and not the folder itself.
     return f"{runs[0]}{middle}(?:{name}/)*?{runs[-1] or name}"
+
+
+def _folder(
+    alternatives: Iterable[Sequence[str]], name: str, hidden: bool
+) -> Callable[[str], re.Match[str] | None] | None:
+    """Return what tells whether files right in a folder, with `/` at its end, can be meant; None where most can be."""
+    if any(parts[-1] == DEEP for parts in alternatives) or all({*parts[:-1]} == {DEEP} for parts in alternatives):
+        return None
+    # A component matches no `/`, so what stands before the last one matches the folder.
+    return _compiled({_path(parts, name, hidden).removesuffix(_component(parts[-1], hidden)) for parts in alternatives})
 
 
 def _way(parts: Sequence[str], name: str, hidden: bool) -> str:
