@@ -38,11 +38,12 @@ class LargeFiles:
 class Watch:
     """Looks at the files that a program holds open as long as the block lasts, and ends it over one above limit bytes.
 
-    met: whether that happened. It also happens where the files cannot be looked at.
+    met: whether that happened. It also happens where the files are not shown.
     """
 
     def __init__(self, run: Streaming, limit: int) -> None:
         self.met = False
+        self._hidden = False
         self._run = run
         self._limit = limit
         self._loop = asyncio.get_running_loop()
@@ -55,11 +56,17 @@ class Watch:
         self._timer.cancel()
 
     def _look(self) -> None:
-        if largest_open(self._run.pid) > self._limit:
+        largest = largest_open(self._run.pid)
+        if largest is None and not self._hidden:
+            # So it is with a program in its last moment, too; of that nothing is left at the next look.
+            self._hidden = True
+        elif largest is None or largest > self._limit:
             self.met = True
             self._run.kill()
+            return
         else:
-            self._timer = self._loop.call_later(PERIOD, self._look)
+            self._hidden = False
+        self._timer = self._loop.call_later(PERIOD, self._look)
 
 
 def can_watch() -> bool:
@@ -67,15 +74,15 @@ def can_watch() -> bool:
     return sys.platform == "linux"
 
 
-def largest_open(pid: int) -> float:
-    """Return the size in bytes of the largest regular file that a process holds open; infinity where that is not shown."""
+def largest_open(pid: int) -> int | None:
+    """Return the size in bytes of the largest regular file that a process holds open; None where that is not shown."""
     largest = 0
     try:
         numbers = os.listdir(f"/proc/{pid}/fd")
     except OSError:
         # What a dead process held is not shown either.
         alive = tree.look(pid)
-        return float("inf") if alive and not alive.dead else 0
+        return None if alive and not alive.dead else 0
     for number in numbers:
         try:
             status = os.stat(f"/proc/{pid}/fd/{number}")

@@ -43,7 +43,7 @@ async def test_the_largest_file_that_a_process_holds_open_is_told(folder, files,
 
 
 @linux
-def test_what_is_not_shown_counts_as_too_large_and_what_is_over_does_not(folder, monkeypatch):
+def test_of_what_is_not_shown_nothing_is_told_and_a_dead_process_holds_nothing(folder, monkeypatch):
     with subprocess.Popen(["/bin/true"]) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         shown = os.listdir
@@ -53,7 +53,7 @@ def test_what_is_not_shown_counts_as_too_large_and_what_is_over_does_not(folder,
 
         monkeypatch.setattr(large_files.os, "listdir", hidden)
         assert largest_open(process.pid) == 0
-        assert largest_open(os.getpid()) == float("inf")
+        assert largest_open(os.getpid()) is None
         monkeypatch.setattr(large_files.os, "listdir", shown)
     assert largest_open(process.pid) == 0
 
@@ -77,6 +77,29 @@ async def test_a_program_that_opens_a_large_file_late_is_ended(folder):
             with Watch(run, 100) as watch:
                 assert [line async for line in run.lines()] == [b"ready"]
     assert watch.met
+
+
+@linux
+@pytest.mark.parametrize(("told", "met"), [([None, None], True), ([None, 0, None, 0, 7], False)])
+async def test_a_program_whose_files_stay_hidden_is_ended(folder, monkeypatch, told, met):
+    looks = iter(told)
+    over = anyio.Event()
+
+    def look(pid):
+        size = next(looks)
+        if size == 7:
+            over.set()
+        return size
+
+    monkeypatch.setattr(large_files, "largest_open", look)
+    with anyio.fail_after(10):
+        async with stream(holding("small"), cwd=folder, env=ENV, timeout=20) as run:
+            with Watch(run, 100) as watch:
+                if met:
+                    assert [line async for line in run.lines()] in ([], [b"ready"])
+                else:
+                    await over.wait()
+    assert watch.met == met
 
 
 @linux
