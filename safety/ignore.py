@@ -135,6 +135,7 @@ class Walk:
         self._by_name = not self.top.roots.no_xdev
         self._deadline = time.monotonic() + max_seconds
         self._seen = 0
+        self._due = 0  # entries at which the clock is looked at next
         self._rules = 0
         self._prefix = "".join(part + "/" for part in self.top.parts)
 
@@ -216,8 +217,10 @@ class Walk:
         hold = False
         try:
             # In most folders of a large tree nothing counts, and no more than this is done.
-            if self._is_late():
-                return None
+            if self._seen >= self._due:
+                self._due = self._seen + _CLOCK_EVERY
+                if self._is_late():
+                    return None
             found = self._scan(fd)
             names = [entry.name for entry in found]
             told = None
