@@ -86,14 +86,15 @@ class Rules:
             name = _bytewise(name)
         # This runs for each entry of a walk.
         best = self.names.get(name, _SILENT)
-        if self.suffixes and (found := self.suffixes.get(name[name.rfind(".") :])) and found > best:
+        suffix = name[name.rfind(".") :] if self.suffixes and "." in name else ""
+        if suffix and (found := self.suffixes.get(suffix)) and found > best:
             best = found
         mark = ""
         if is_folder:
             mark = "/"
             if (found := self.names.get(name + mark)) and found > best:
                 best = found
-            if self.suffixes and (found := self.suffixes.get(name[name.rfind(".") :] + mark)) and found > best:
+            if suffix and (found := self.suffixes.get(suffix + mark)) and found > best:
                 best = found
         if self.name_patterns and (found := self.name_patterns.verdict(name, mark)) and found > best:
             best = found

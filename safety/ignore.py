@@ -33,6 +33,11 @@ for _flag in ("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC"):
 _KEY = itemgetter(0)
 _TYPE = 0o170000  # what S_ISREG looks at, without the call
 
+_AT_ONCE = 1024  # names that are looked at between looks at the clock
+
+Wanted = Callable[[str, list[str]], Collection[str]]
+"""Given the path of a folder and the names in it, picks some of them."""
+
 Kind = Literal["dir", "file", "symlink", "other"]
 
 _SIZED = 2000
@@ -81,9 +86,9 @@ class _Open(NamedTuple):
 class Walk:
     """Iterate once over what is below a folder, in code point order of the paths.
 
-    enters: whether the walk goes into a folder, by its path; None for all. wanted: whether anything of this name is
-    yielded; folders are entered all the same. folders_first: each folder's entries are
-    folders, then the rest, and what a folder holds follows it at once.
+    enters: whether the walk goes into a folder, by its path; None for all. wanted: picks those
+    that are yielded; folders are entered all the same. folders_first: each
+    folder's entries are folders, then the rest, and what a folder holds follows it at once.
 
     ignored_dirs: names of folders that are left out. gitignore: leave out what `.gitignore` files say, too, those
     above up to the root included. hidden: show names with a dot. max_depth: levels; 1 is the folder alone. sizes:
@@ -108,7 +113,7 @@ class Walk:
         max_seconds: float = MAX_SECONDS,
         stop: Callable[[], bool] | None = None,
         enters: Callable[[str], bool] | None = None,
-        wanted: Callable[[str], object] | None = None,
+        wanted: Wanted | None = None,
         folders_first: bool = False,
     ) -> None:
         self.top = place.target()
@@ -130,12 +135,18 @@ class Walk:
         self._by_name = not self.top.roots.no_xdev
         self._deadline = time.monotonic() + max_seconds
         self._seen = 0
+        self._due = 0  # entries at which the clock is looked at next
         self._rules = 0
         self._prefix = "".join(part + "/" for part in self.top.parts)
 
     def __iter__(self) -> Iterator[Entry]:
         top = _Below("", "", 0, self._above() if self._gitignore else ())
-        way = [self._enter(top, None)]
+        way: list[_Open] = []
+        try:
+            if opened := self._enter(top, None):
+                way.append(opened)
+        except OSError:
+            self.unreadable += 1
         look, look_up = os.stat, self._status
         try:
             while way:
@@ -154,11 +165,13 @@ class Walk:
                         yield row
                     elif self.cut is None:
                         try:
-                            way.append(self._enter(row, fd))
+                            opened = self._enter(row, fd)
                         except (ToolError, OSError):
                             self.unreadable += 1
                             continue
-                        break
+                        if opened:
+                            way.append(opened)
+                            break
                 else:
                     done = way.pop()
                     if done.fd is not None:
@@ -191,60 +204,87 @@ class Walk:
             length += len(part) + 1
         return layers
 
-    def _enter(self, folder: _Below, above: int | None) -> _Open:
-        """Open a folder and read what it holds. above: the open folder that it is in, if that is open."""
+    def _enter(self, folder: _Below, above: int | None) -> _Open | None:
+        """Open a folder and read what it holds; None where nothing in it counts.
+
+        above: the open folder that it is in, if that is open.
+        """
         if above is not None:
             # One name that must be no link: as good as the way from the root, and shorter.
             fd = os.open(folder.name, _FOLDER, dir_fd=above)
         else:
             fd = self._below(folder.path).open_folder()
-        hold = self._by_name and folder.depth < _HELD
+        hold = False
         try:
-            rows, unsized = self._read(folder, fd)
-        except BaseException:
-            hold = False
-            raise
+            # In most folders of a large tree nothing counts, and no more than this is done.
+            if self._seen >= self._due:
+                self._due = self._seen + _CLOCK_EVERY
+                if self._is_late():
+                    return None
+            found = self._scan(fd)
+            names = [entry.name for entry in found]
+            told = None
+            if wanted := self._wanted:
+                many = len(names) > _AT_ONCE
+                told = self._in_turns(wanted, folder.path, names) if many else wanted(folder.path, names)
+                found = _kept(found, told)
+            if not found:
+                return None
+            rows, unsized = self._rows(folder, fd, found, told, ".gitignore" in names)
+            hold = self._by_name and folder.depth < _HELD
         finally:
             if not hold:
                 os.close(fd)
         return _Open(iter(rows), fd if hold else None, unsized)
 
-    def _read(self, folder: _Below, fd: int) -> tuple[list[tuple[object, Entry | _Below]], bool]:
+    def _scan(self, fd: int) -> list[os.DirEntry[str]]:
+        """Return what an open folder holds, as much of it as the walk may look at."""
+        with os.scandir(fd) as scan:
+            found = list(islice(scan, self._max_entries - self._seen + 1))
+        self._seen += len(found)
+        if self._seen > self._max_entries:
+            self.cut = f"{self._max_entries} entries"
+            found.pop()
+        return found
+
+    def _in_turns(self, wanted: Wanted, folder: str, names: list[str]) -> Collection[str]:
+        """Return which of many names in a folder are wanted, with looks at the clock."""
+        told: set[str] = set()
+        for at in range(0, len(names), _AT_ONCE):
+            if self._is_late():
+                break
+            told.update(wanted(folder, names[at : at + _AT_ONCE]))
+        return told
+
+    def _rows(
+        self, folder: _Below, fd: int, found: list[os.DirEntry[str]], told: Collection[str] | None, has_rules: bool
+    ) -> tuple[list[tuple[object, Entry | _Below]], bool]:
         """Return what an open folder holds in order: rows, and folders to read when it is their turn.
 
-        And whether sizes are to be looked up yet.
+        And whether sizes are to be looked up yet. told: the names of those entries that are yielded; None for all.
         """
         # This runs for each entry of a walk, so everything that it needs is at hand.
         rows: list[tuple[object, Entry | _Below]] = []
         prefix = folder.path + "/" if folder.path else ""
         depth = folder.depth + 1
         deeper = self._max_depth is None or depth < self._max_depth
-        hidden, wanted, enters, first = self._hidden, self._wanted, self._enters, self._folders_first
+        hidden, enters, first = self._hidden, self._enters, self._folders_first
         ignored, full = self._ignored, self._prefix
         layers = folder.layers
-        make, row_type = tuple.__new__, Entry
-        sized = False
+        make, row_type, below = tuple.__new__, Entry, _Below
+        sized = self._sizes and len(found) <= _SIZED
         try:
-            with os.scandir(fd) as scan:
-                found = list(islice(scan, self._max_entries - self._seen + 1))
-            self._seen += len(found)
-            sized = self._sizes and len(found) <= _SIZED
-            if self._seen > self._max_entries:
-                self.cut = f"{self._max_entries} entries"
-                found.pop()
-            names = [entry.name for entry in found]
-            if self._gitignore and ".gitignore" in names and (own := self._read_ignore(fd)):
+            if has_rules and self._gitignore and (own := self._read_ignore(fd)):
                 layers = ((len(full) + len(prefix), own), *layers)
             rules = [ignore.within((full + prefix)[length:]) for length, ignore in layers]
-            for count, (name, entry) in enumerate(zip(names, found, strict=True)):
+            for count, entry in enumerate(found, 1):
                 if count % _CLOCK_EVERY == 0 and self._is_late():
                     break
+                name = entry.name
                 if not hidden and name[0] == ".":
                     continue
                 is_folder = entry.is_dir(follow_symlinks=False)
-                tell = wanted is None or wanted(name)
-                if not (tell or is_folder):
-                    continue
+                tell = told is None or name in told
                 out = (is_folder and name in ignored) or (len(name) == 4 and name.lower() == ".git")
                 if out and not self._show_ignored:
                     continue
@@ -265,7 +305,7 @@ class Walk:
                 if enter:
                     # In code point order a folder's content belongs where its name with "/" sorts.
                     key = (False, name, True) if first else name + "/"
-                    rows.append((key, _Below(path, name, depth, layers)))
+                    rows.append((key, make(below, (path, name, depth, layers))))
         except OSError:
             self.unreadable += 1
         rows.sort(key=_KEY)
@@ -328,6 +368,14 @@ def rules_above(place: Place) -> bytes:
         finally:
             os.close(fd)
     return out
+
+
+def _kept(found: list[os.DirEntry[str]], told: Collection[str]) -> list[os.DirEntry[str]]:
+    """Return the entries that are told, and the folders."""
+    # Two ways, as in most folders of a large tree nothing is told.
+    if not told:
+        return [entry for entry in found if entry.is_dir(follow_symlinks=False)]
+    return [entry for entry in found if entry.name in told or entry.is_dir(follow_symlinks=False)]
 
 
 def _size(status: os.stat_result) -> int | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.sandbox.large_files import LargeFiles
 from toolbox_mcp.sandbox.runner import Streaming, stream
 
 if TYPE_CHECKING:
@@ -35,11 +36,12 @@ class Ripgrep:
 
     It walks and opens by itself, so a link that comes into the place of a folder or file at the wrong moment leads
     it outside. Where the kernel has Landlock it cannot read there; elsewhere it can. folders: descriptors of what it
-    may read, lent until close(); without any it is not confined.
+    may read, lent until close(); without any it is not confined. large_files: where searches met some.
     """
 
     def __init__(self, binary: Path, folders: Sequence[int] = ()) -> None:
         self.binary = binary
+        self.large_files = LargeFiles()
         self._folders = folders
         self._reader: Reader | None = None
         self._popen: Callable[..., subprocess.Popen[bytes]] | None = None

@@ -285,6 +285,15 @@ class Streaming:
         self._loop.add_reader(fd, self._read_errors, fd)
 
     @property
+    def pid(self) -> int:
+        """The program's process, of which at least a zombie is left within the block."""
+        return self._program.pid
+
+    def kill(self) -> None:
+        """End the program with everything it started; stdout ends, too."""
+        self._program.sweep(leader=True)
+
+    @property
     def stderr_tail(self) -> str:
         """What the program wrote to stderr so far, cut in the middle."""
         return self._errors.done(plain).text

@@ -137,12 +137,14 @@ def limited(pid: int, locks: int) -> bool:
     return found is not None and int(found[1]) == locks
 
 
-def family(origin: Origin, known: Iterable[Process] = (), *, thorough: bool = True) -> list[Process]:
+def family(
+    origin: Origin, known: Iterable[Process] = (), *, thorough: bool = True, childless: bool = False
+) -> list[Process]:
     """Return the descendants of origin that still exist, its leader left out, dead ones (zombies) included.
 
     known: processes that an earlier look attributed to origin; they count as long as their start time fits.
     thorough=False looks only at processes with a higher pid than the leader's, which is everything unless pids
-    have wrapped around since.
+    have wrapped around since. childless: the leader is dead, so what were its children are others' by now.
     """
     if not _has_proc():
         return [process for process in _by_ps(origin) if process.pid != origin.pid]
@@ -154,7 +156,7 @@ def family(origin: Origin, known: Iterable[Process] = (), *, thorough: bool = Tr
     for process in _candidates(origin, 0 if thorough or last < origin.pid else origin.pid):
         seen[process.pid] = process
     ours = {p.pid for p in known if (now := seen.get(p.pid) or look(p.pid)) and now.start == p.start}
-    for process in descendants(origin.pid):
+    for process in () if childless else descendants(origin.pid):
         seen[process.pid] = process
         ours.add(process.pid)
     for process in seen.values():
@@ -182,7 +184,9 @@ def end(origin: Origin, known: Iterable[Process] = (), *, leader: bool, thorough
         # One system call for the whole group: a fork bomb cannot outrun it.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(origin.pid, signal.SIGKILL)
-    living = [process for process in family(origin, known, thorough=thorough) if not process.dead]
+    childless = mine and me is not None and me.dead
+    found = family(origin, known, thorough=thorough, childless=childless)
+    living = [process for process in found if not process.dead]
     for process in living:
         kill(process)
     if mine and leader and me is not None and not me.dead:

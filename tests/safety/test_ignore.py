@@ -136,6 +136,82 @@ def test_stops_at_its_bounds_and_says_so(project, roots):
     assert walk.cut == "cancelled"
 
 
+NASTY = """
+.git/config
+.GIT/x.py
+sub/.git <- gitdir: elsewhere
+.gitignore <- *.log|!keep.log|/only/|gone/
+only/x.py
+deep/only/x.py
+deep/.gitignore <- !*.log|x.*|!/y/x.py
+deep/y/x.py
+deep/y/z.log
+deep/x.log
+keep.log
+x.log
+gone/x.py
+gone/sub/x.py
+node_modules/x.py
+a/b/c/d/x.py
+a/b-/x.py
+empty/
+link.py -> x.py
+to-folder -> deep
+dangling.py -> nowhere
+loop -> .
+out.py -> /etc/passwd
+"""
+
+
+@pytest.mark.parametrize(
+    "names", [{"x.py"}, {"x.py", "link.py", "out.py", "dangling.py"}, {"deep", "only"}, {"x.log", "keep.log"}, set()]
+)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"gitignore": True, "ignored_dirs": ["node_modules"]},
+        {"gitignore": True, "hidden": False, "folders_first": True},
+        {"ignored_dirs": ["deep"], "show_ignored": True, "max_depth": 3},
+    ],
+)
+@pytest.mark.parametrize("path", [".", "deep", "node_modules"])
+def test_a_walk_asked_for_names_yields_those_of_the_whole_walk(project, roots, names, options, path):
+    make(project, NASTY)
+    os.mkfifo(project / "deep" / "fifo.py")
+    (project / "deep" / "a\nb").mkdir()
+    (project / "deep" / "a\nb" / "x.py").touch()
+    if sys.platform == "linux":
+        os.makedirs(os.fsencode(project) + b"/deep/\xff")
+        (project / "deep" / os.fsdecode(b"\xff") / "x.py").touch()
+    whole = [entry for entry in Walk(roots.place(path), **options) if entry.name in names]
+    assert list(Walk(roots.place(path), wanted=lambda folder, given: names.intersection(given), **options)) == whole
+
+
+def test_names_are_asked_for_with_the_folder_that_they_are_in(project, roots):
+    make(project, "a/x\na/b/x\nx")
+    walk = Walk(roots.place("."), wanted=lambda folder, given: [name for name in given if folder == "a"])
+    assert [entry.path for entry in walk] == ["a/b", "a/x"]
+
+
+def test_a_folder_of_many_names_is_given_up_between_them(project, roots, monkeypatch):
+    make(project, "\n".join(f"f{number}" for number in range(50)))
+    monkeypatch.setattr(ignore, "_AT_ONCE", 10)
+    asked: list[int] = []
+
+    def wanted(folder: str, names: list[str]) -> list[str]:
+        asked.append(len(names))
+        return names
+
+    walk = Walk(roots.place("."), wanted=wanted, stop=lambda: len(asked) == 2)
+    assert len(list(walk)) == 20
+    assert walk.cut == "cancelled"
+    assert asked == [10, 10]
+    asked.clear()
+    assert len(list(Walk(roots.place("."), wanted=wanted))) == 50
+    assert asked == [10] * 5
+
+
 def test_goes_deeper_than_descriptors_and_paths_allow_without_failing(bottomless, roots):
     before = len(os.listdir("/dev/fd"))
     walk = Walk(roots.place("."))

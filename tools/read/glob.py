@@ -45,13 +45,13 @@ def _found(base: Place, pattern: str, wanted: Glob, settings: ToolSettings, incl
         ignored_dirs=() if include_ignored else settings.ignored_dirs,
         gitignore=settings.respect_gitignore and not include_ignored,
         enters=wanted.enters,
-        wanted=wanted.named,
+        wanted=wanted.meant,
         stop=stop,
     )
     prefix = "" if top.shown == "." else top.shown.rstrip("/") + "/"
     hits: list[str] = []
     for entry in walk:
-        if entry.kind == "dir" or entry.kind == "other" or not wanted.match(entry.path):
+        if entry.kind == "dir" or entry.kind == "other":
             continue
         if entry.kind == "symlink" and not _leads_to_file(replace(walk.at(entry), links=Links.FOLLOW)):
             continue

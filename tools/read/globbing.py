@@ -5,7 +5,7 @@ each star but the last, and each `**` but the last, takes the first place where 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from toolbox_mcp.safety.errors import Code, ToolError
 
@@ -14,6 +14,9 @@ MAX_ALTERNATIVES = 256
 """Alternatives that the braces of one pattern may stand for."""
 MAX_EXPANDED = 20_000
 """Characters of all alternatives together, which take some 50 ms to compile."""
+
+_TEXTS = 8
+"""Alternatives up to which looking for a text of each is quicker than matching; a guess."""
 
 DEEP = "**"
 _VISIBLE = r"(?!\.)[^/]+"
@@ -36,19 +39,35 @@ def compiled(pattern: str, *, hidden: bool = False) -> "Glob":
 class Glob:
     """Alternatives, each a list of components.
 
-    match tells whether a relative path is meant. named tells whether a file of that name, in some folder, can be
-    meant. enters tells whether a path below a folder can be meant, so that the folder is worth reading; it may say so
-    of more folders than need be. All take a string, and return something true or None.
+    match tells whether a relative path is meant, by something true or None.
     """
 
     def __init__(self, alternatives: Sequence[Sequence[str]], hidden: bool) -> None:
         name = _ANY if hidden else _VISIBLE
         self.match = _compiled({_path(parts, name, hidden) for parts in alternatives})
-        self.named = _compiled({name if parts[-1] == DEEP else _component(parts[-1], hidden) for parts in alternatives})
+        self._name = _compiled({name if parts[-1] == DEEP else _component(parts[-1], hidden) for parts in alternatives})
+        self._held = _held([parts[-1] for parts in alternatives])
+        self._folder = _folder(alternatives, name, hidden)
         self._enters = _compiled({_way(parts, name, hidden) for parts in alternatives})
 
+    def meant(self, folder: str, names: Sequence[str]) -> Collection[str]:
+        """Return which of the names in a folder are meant. folder: a relative path, or ""."""
+        prefix = folder + "/" if folder else ""
+        if self._folder and not self._folder(prefix):
+            return ()
+        if self._held:
+            # Looking for a text in many names at once takes a tenth of the time of matching each.
+            row = "/".join(names)
+            texts = [text for text in self._held if text in row]
+            names = [name for text in texts for name in names if text in name] if texts else ()
+        else:
+            names = [name for name in names if self._name(name)]
+        if not names:
+            return ()
+        return {name for name in names if self.match(prefix + name)}
+
     def enters(self, folder: str) -> bool:
-        """Tell whether a path below a folder can be meant."""
+        """Tell whether a path below a folder can be meant, so that it is worth reading; more folders than need be."""
         return self._enters(folder + "/") is not None
 
 
@@ -69,6 +88,16 @@ def _path(parts: Sequence[str], name: str, hidden: bool) -> str:
     middle = "".join(f"(?>(?:{name}/)*?{run})" for run in runs[1:-1] if run)
     # A `**` at the end means everything below, and not the folder itself.
     return f"{runs[0]}{middle}(?:{name}/)*?{runs[-1] or name}"
+
+
+def _folder(
+    alternatives: Iterable[Sequence[str]], name: str, hidden: bool
+) -> Callable[[str], re.Match[str] | None] | None:
+    """Return what tells whether files right in a folder, with `/` at its end, can be meant; None where most can be."""
+    if any(parts[-1] == DEEP for parts in alternatives) or all({*parts[:-1]} == {DEEP} for parts in alternatives):
+        return None
+    # A component matches no `/`, so what stands before the last one matches the folder.
+    return _compiled({_path(parts, name, hidden).removesuffix(_component(parts[-1], hidden)) for parts in alternatives})
 
 
 def _way(parts: Sequence[str], name: str, hidden: bool) -> str:
@@ -194,3 +223,11 @@ def _class(body: str) -> str:
     if negated:
         return f"[^/{''.join(items)}]"
     return f"(?!/)[{''.join(items)}]" if items else "(?!)"
+
+
+def _held(names: Iterable[str]) -> tuple[str, ...]:
+    """Return texts of which a name that is meant holds one; none where nothing that simple can be said."""
+    if any("[" in name or "\\" in name for name in names):
+        return ()
+    texts = {max(re.split(r"[*?]", name), key=len) for name in names}
+    return tuple(texts) if all(texts) and len(texts) <= _TEXTS else ()

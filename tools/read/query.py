@@ -44,10 +44,15 @@ class Query:
         """Tell whether the pattern needs the engine that can run away."""
         return not self.literal and self.block is None and bool(BACKTRACKING.search(self.pattern))
 
+    @property
+    def spans(self) -> bool:
+        """Tell whether a match may lie over several lines."""
+        return "\n" in self.pattern if self.literal else spans_lines(self.pattern)
+
     def for_ripgrep(self) -> list[str]:
         """Return the arguments that say it to ripgrep. ToolError bad_pattern for what no program can be given."""
         pattern = sendable(self.pattern).replace("\r\n", "\n")
-        spans = "\n" in pattern if self.literal else spans_lines(pattern)
+        spans = self.spans
         out = ["--ignore-case"] if self.ignore_case else []
         if self.literal and spans:
             pattern = _SPECIAL.sub(r"\\\g<0>", pattern).replace("\n", _NEWLINE)

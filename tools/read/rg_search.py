@@ -2,18 +2,22 @@
 
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TypeVar
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.ignore import MAX_ENTRIES
+from toolbox_mcp.sandbox.large_files import Watch, can_watch
 from toolbox_mcp.sandbox.ripgrep import Ripgrep
 from toolbox_mcp.sandbox.runner import Ended, Streaming
 from toolbox_mcp.tools.progress import Progress
 from toolbox_mcp.tools.read.hits import Row, excerpt
 from toolbox_mcp.tools.read.query import Query, sendable
 from toolbox_mcp.tools.read.scope import MAX_BYTES, WALK_SECONDS, RgScope, Scope
+from toolbox_mcp.tools.read.sizes import Sizes, TooLarge
 
 SURPLUS = 10
 """The parallel search collects up to this many times the limit, since sorting needs all; only above that does a
@@ -29,14 +33,21 @@ Cut = str | None
 """Why a search ended early, or None."""
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True)
 class Rg:
-    """ripgrep in a scope, until a moment of the monotonic clock."""
+    """ripgrep in a scope, until a moment of the monotonic clock.
+
+    sizes: those of the files with hits; None where ripgrep asks for the size of every file before it reads it.
+    """
 
     program: Ripgrep
     scope: Scope
     within: RgScope
     until: float
+    sizes: Sizes | None = None
 
     @classmethod
     def of(cls, program: Ripgrep, scope: Scope) -> "Rg":
@@ -54,13 +65,48 @@ class Rg:
         argv = [*self.within.arguments, *arguments, "--null", "--", self.within.target]
         with self.within.opened() as fd:
             async with self.program.start(argv, cwd=fd, timeout=self.left, stdin=self.within.rules) as run:
-                yield run
+                if self.sizes is None:
+                    yield run
+                    return
+                with Watch(run, MAX_BYTES) as watch:
+                    yield run
+                if watch.met:
+                    raise TooLarge
 
     async def rows(self, query: Query, progress: Progress, limit: int) -> tuple[list[Row], Cut]:
         """Return matches and their context, sorted by path and line; more than limit matches means there are more."""
+        return await self._quickly(query, lambda rg: rg._sorted_rows(query, progress, limit))
+
+    async def counts(self, query: Query, limit: int) -> tuple[list[tuple[str, int]], Cut]:
+        """Return files with the number of their matches, sorted by path; more than limit means there are more."""
+        return await self._quickly(query, lambda rg: rg._sorted_counts(query, limit))
+
+    async def _quickly(self, query: Query, search: "Callable[[Rg], Awaitable[T]]") -> T:
+        """Search without asking for sizes; where a file is too large, drop what was found and search again with it."""
+        top, large = self.scope.folder.path, self.program.large_files
+        # A file named as the scope is searched whatever its size, and one searched as a whole is read into memory.
+        if can_watch() and self.scope.file is None and not query.spans and top not in large:
+            try:
+                return await search(replace(self, sizes=Sizes(self.scope)))
+            except TooLarge:
+                large.add(top)
+        return await search(self)
+
+    @property
+    def _bound(self) -> list[str]:
+        return [f"--max-filesize={MAX_BYTES}"] if self.sizes is None else []
+
+    async def _too_large(self, paths: Iterable[str], cut: Cut) -> set[str]:
+        """Return which files with a hit should not have been searched. Raises TooLarge where time is left to search again."""
+        large = await self.sizes.too_large(paths) if self.sizes else set[str]()
+        if large and not cut:
+            raise TooLarge
+        return large
+
+    async def _sorted_rows(self, query: Query, progress: Progress, limit: int) -> tuple[list[Row], Cut]:
         arguments = [
             *query.for_ripgrep(),
-            f"--max-filesize={MAX_BYTES}",
+            *self._bound,
             "--no-heading",
             "--with-filename",
             "--line-number",
@@ -77,7 +123,9 @@ class Rg:
             # Out of time, what came in any order is better than nothing.
             found = found if cut and len(sought) < limit else sought
         found.sort(key=lambda row: (row.path, row.line))
-        return found, cut
+        matches = (row.path for row in found if row.match)
+        large = await self._too_large(matches if cut else islice(matches, limit + 1), cut)
+        return [row for row in found if row.path not in large] if large else found, cut
 
     async def _rows(
         self, query: Query, arguments: list[str], cap: int, progress: Progress
@@ -91,6 +139,8 @@ class Rg:
                 if row is None:
                     continue
                 found.append(row)
+                if self.sizes:
+                    self.sizes.note(row.path)
                 if row.match:
                     matches += 1
                     if matches > cap or (len(found) > MAX_ROWS and "--sort=path" not in arguments):
@@ -109,11 +159,10 @@ class Rg:
         text = rest[head.end() :].removesuffix(b"\r")
         return Row(name, int(head[1]), excerpt(text, int(head[2]) - 1 if head[2] else 0), match=head[2] is not None)
 
-    async def counts(self, query: Query, limit: int) -> tuple[list[tuple[str, int]], Cut]:
-        """Return files with the number of their matches, sorted by path; more than limit means there are more."""
+    async def _sorted_counts(self, query: Query, limit: int) -> tuple[list[tuple[str, int]], Cut]:
         arguments = [
             *query.for_ripgrep(),
-            f"--max-filesize={MAX_BYTES}",
+            *self._bound,
             "--with-filename",
             "--crlf",
             "--count",
@@ -128,6 +177,8 @@ class Rg:
                     name = self.within.name(path)
                     if count.strip().isdigit() and self.scope.meant(name):
                         found.append((name, int(count)))
+                        if self.sizes:
+                            self.sizes.note(name)
                     full = len(found) > cap
                     if full:
                         break
@@ -137,7 +188,9 @@ class Rg:
                 found = before or found
             if not full:
                 break
-        return sorted(found), cut
+        found.sort()
+        large = await self._too_large((path for path, _ in (found if cut else found[: limit + 1])), cut)
+        return [(path, count) for path, count in found if path not in large], cut
 
     async def holding(self, line: str, ignore_case: bool) -> tuple[list[str], Cut]:
         """Return the files of the scope that hold a text, sorted."""

@@ -10,6 +10,7 @@ from itertools import product
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.ignore import rules_above
+from toolbox_mcp.safety.opening import Links
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.safety.text import HEAD, is_binary, visible_name
 from toolbox_mcp.tools.read.globbing import Glob, compiled
@@ -63,6 +64,10 @@ class Scope:
         prefix = self.folder.shown
         name = visible_name(relative)
         return name if prefix == "." else f"{prefix.rstrip('/')}/{name}"
+
+    def below(self, relative: str) -> Place:
+        """Return the place of a file below the folder; no link leads there."""
+        return replace(self.folder, parts=(*self.folder.parts, *relative.split("/")), links=Links.NONE)
 
     def meant(self, relative: str) -> bool:
         """Tell whether the glob means a file; relative to the folder. A glob without `/` goes by the name alone."""

@@ -62,7 +62,7 @@ async def _paths(query: Query, rg: Rg, worker: Worker) -> Found:
 
 async def _contents(query: Query, rg: Rg, worker: Worker, progress: Progress, left: int) -> Found:
     # ripgrep looks for text behind the NUL of a file that it is given by name, up to the end of the largest.
-    if await reading(rg.scope.is_binary):
+    if rg.scope.file is not None and await reading(rg.scope.is_binary):
         return Found([], 0, False)
     if query.block is not None:
         return await block_search.blocks(query, rg, progress, left)

@@ -84,8 +84,33 @@ def test_a_glob_matches_what_trying_everything_finds(pattern, path, hidden):
     assert bool(found.match(path)) == wanted
     if wanted:
         folders = path.split("/")[:-1]
-        assert found.named(path.split("/")[-1])
         assert all(found.enters("/".join(folders[:depth])) for depth in range(1, len(folders) + 1))
+
+
+@settings(max_examples=1500, deadline=None)
+@given(glob, st.lists(name, max_size=2).map("/".join), st.lists(name, unique=True), st.booleans())
+def test_of_the_names_in_a_folder_those_are_picked_that_the_glob_matches(pattern, folder, names, hidden):
+    found = compiled(pattern, hidden=hidden)
+    prefix = folder + "/" if folder else ""
+    assert set(found.meant(folder, names)) == {name for name in names if found.match(prefix + name)}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [
+        ("**/*.py", ["a.py", "b.py"]),
+        ("**/a*", ["a.py", "a.txt"]),
+        ("*.py", []),
+        ("src/{a,b,c}.py", ["a.py", "b.py"]),
+        ("src/{a*,*.py}", ["a.py", "a.txt", "b.py"]),
+        (r"src/\a.py", ["a.py"]),
+        ("src/[ab].*", ["a.py", "a.txt", "b.py"]),
+        ("src/**", ["a.py", "a.txt", "b.py", "c"]),
+        ("**/.h", [".h"]),
+    ],
+)
+def test_names_are_picked_by_what_the_glob_says_of_name_and_folder(pattern, meant):
+    assert sorted(compiled(pattern).meant("src", ["c", "b.py", "a.txt", "a.py", ".h"])) == meant
 
 
 @pytest.mark.parametrize(
@@ -122,7 +147,8 @@ def test_patterns_on_which_a_matcher_that_goes_back_never_ends_are_answered(patt
     found = compiled(pattern)
     assert not found.match(path)
     found.enters(path)
-    assert not found.named(path)
+    folder, _, name = path.rpartition("/")
+    assert not found.meant(folder, [name])
 
 
 @pytest.mark.parametrize(

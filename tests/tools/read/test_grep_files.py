@@ -1,6 +1,12 @@
 import os
+import sys
 
 import pytest
+
+from toolbox_mcp.sandbox.large_files import Watch
+from toolbox_mcp.sandbox.ripgrep import Ripgrep
+from toolbox_mcp.tools.read import rg_search
+from toolbox_mcp.tools.read.sizes import EARLY
 
 CODE = """import os
 
@@ -370,11 +376,118 @@ async def test_git_is_not_searched_however_it_is_written(call, project, name):
     assert await grep(call, pattern="a rare word") == ["no matches for a rare word"]
 
 
+LARGE = b"hit\n" + b"x\n" * (5 << 19)
+
+
 async def test_large_files_are_not_searched_but_found_by_path(call, project):
-    (project / "large").write_bytes(b"hit\n" + b"x\n" * (5 << 19))
-    assert await grep(call, pattern="hit") == ["no matches for hit"]
+    (project / "large").write_bytes(LARGE)
+    for _ in range(2):
+        assert await grep(call, pattern="hit") == ["no matches for hit"]
     assert await grep(call, pattern="lar", target="path") == ["large"]
     assert await grep(call, pattern="hit", path="large") == ["large:1: hit"]
+
+
+@pytest.fixture
+def searches(monkeypatch):
+    """Return the arguments that ripgrep was started with, of each search."""
+    started: list[list[str]] = []
+    start = Ripgrep.start
+
+    def noted(self, arguments, **options):
+        started.append(list(arguments))
+        return start(self, arguments, **options)
+
+    monkeypatch.setattr(Ripgrep, "start", noted)
+    return started
+
+
+def asked_for_sizes(searches):
+    return [any(argument.startswith("--max-filesize=") for argument in arguments) for arguments in searches]
+
+
+HITS = {
+    "lines": ["a:1: hit", "a:2: hit", "z/a:1: hit"],
+    "count": ["a: 2", "z/a: 1"],
+    "files": ["a", "z/a"],
+}
+
+
+@pytest.fixture
+def mixed(project):
+    """Return a project with hits in small files, and in one that is too large, between them."""
+    (project / "z").mkdir()
+    (project / "a").write_text("hit\nhit\n")
+    (project / "m").write_bytes(LARGE)
+    (project / "z" / "a").write_text("hit\n")
+    return project
+
+
+@pytest.mark.parametrize("output", ["lines", "count", "files"])
+async def test_hits_of_large_files_are_left_out_and_sizes_asked_for_from_then_on(call, mixed, searches, output):
+    for _ in range(2):
+        assert await grep(call, pattern="hit", output=output) == HITS[output]
+    if sys.platform == "linux":
+        assert asked_for_sizes(searches) == [False, True, True]
+        assert await grep(call, pattern="hit", path="z", output="files") == ["z/a"]
+        assert asked_for_sizes(searches)[3:] == [False]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+async def test_a_large_file_counts_for_no_limit(call, mixed, limit):
+    rows = HITS["lines"][:limit] + ([f"... (stopped at {limit} matches)"] if limit < 3 else [])
+    assert await grep(call, pattern="hit", limit=limit) == rows
+
+
+async def test_a_limit_is_not_reached_by_a_large_file_with_many_hits(call, project):
+    (project / "a").write_bytes(b"hit\n" * (5 << 18 | 1))
+    (project / "b").write_text("hit\n")
+    assert await grep(call, pattern="hit", limit=1) == ["b:1: hit"]
+    assert await grep(call, pattern="hit", limit=1, output="count") == ["b: 1"]
+
+
+async def test_more_files_with_hits_than_are_looked_at_early_are_all_looked_at(call, project):
+    for number in range(EARLY):
+        (project / f"b{number:03}").write_text("hit\n")
+    (project / "z").write_bytes(LARGE)
+    want = [f"b{number:03}" for number in range(EARLY)]
+    assert await grep(call, pattern="hit", output="files", limit=EARLY + 1) == want
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows what a program holds open")
+@pytest.mark.parametrize("output", ["lines", "count", "files"])
+async def test_a_search_that_is_found_with_a_large_file_open_is_made_again(call, mixed, searches, monkeypatch, output):
+    class Met(Watch):
+        def __exit__(self, *_):
+            self.met = True
+
+    (mixed / "m").unlink()
+    monkeypatch.setattr(rg_search, "Watch", Met)
+    for _ in range(2):
+        assert await grep(call, pattern="hit", output=output) == HITS[output]
+    assert asked_for_sizes(searches) == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"path": "a"},
+        {"pattern": "hit\nhit"},
+        {"pattern": r"hit\nhit"},
+        {"pattern": "hit\nhit", "match": "literal"},
+        {"pattern": "(?s)hit"},
+        {"match": "block", "query": ["hit"]},
+    ],
+)
+async def test_what_is_read_as_a_whole_is_asked_for_its_size_first(call, mixed, searches, arguments):
+    arguments = arguments if "query" in arguments else {"pattern": "hit", **arguments}
+    await grep(call, **arguments)
+    assert asked_for_sizes(searches) == [True]
+
+
+async def test_where_open_files_are_not_shown_sizes_are_asked_for(call, mixed, searches, monkeypatch):
+    monkeypatch.setattr(rg_search, "can_watch", lambda: False)
+    assert await grep(call, pattern="hit") == HITS["lines"]
+    assert asked_for_sizes(searches) == [True]
 
 
 @pytest.mark.parametrize(("pattern", "count"), [("b", 2), ("b(?!x)", 2), ("b\\na", 2), ("(b)\\na(?!x)", 2)])
