@@ -1,6 +1,6 @@
 """Importing the MCP SDK in less time, for the start of the command.
 
-Three quarters of a start is the SDK's import (docs/decisions/start-time.md has the figures). What is left out here
+Most of a start is the SDK's import (docs/decisions/start-time.md has the figures). What is left out here
 is never missed: each package and each model is completed by its first use.
 """
 
@@ -8,8 +8,9 @@ import gc
 import importlib.util
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -43,6 +44,8 @@ WEB: Final = (
 )
 """Modules of which the SDK's server needs nothing before it makes a web application or seals what a client holds."""
 
+NEWEST: Final = ("mcp_types._v2026_07_28",)
+"""Models of a protocol version that few clients speak; the SDK looks into them when it validates for one that does."""
 
 _PATIENCE: Final = 10.0
 """Seconds for which a thread waits while another one completes a package; a guess far above what that takes."""
@@ -59,7 +62,7 @@ def quick_imports(*, web: bool = True) -> Iterator[None]:
     for name, names in NAMES.items():
         if name not in sys.modules and (spec := importlib.util.find_spec(name)) is not None:
             _put(_LatePackage(spec, names))
-    late = [] if web else [name for name in WEB if name not in sys.modules]
+    late = [name for name in (NEWEST if web else WEB + NEWEST) if name not in sys.modules]
     sys.modules.update({name: _LateModule(name) for name in late})
     try:
         with _models_built_at_first_use():
@@ -150,6 +153,9 @@ class _LateName:
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
         return (_meant(self),)
 
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        return handler(_meant(self))
+
 
 def _meant(late: _LateName) -> Any:
     module, name = late._late
@@ -171,19 +177,95 @@ def _put(package: ModuleType) -> None:
 
 @contextmanager
 def _models_built_at_first_use() -> Iterator[None]:
-    """Let pydantic put off the validators of what the block defines: two protocol versions, hundreds of models.
+    """Let pydantic put off fields and validators of what the block defines: two protocol versions, hundreds of models.
 
-    `defer_build` is a setting of each model; that it is the default, and the same for adapters, is said in places that
-    are no public names. Where they are gone the models are built at import, as they would be.
+    `defer_build` is a setting of each model; that it is the default, and the same for adapters, for fields and for
+    `model_rebuild`, is said in places that are no public names. Where they are gone the models are built at import.
     """
     with ExitStack() as restored:
+
+        def put(place: Any, name: str, value: Any) -> None:
+            restored.callback(setattr, place, name, vars(place)[name])
+            setattr(place, name, value)
+
         with suppress(ImportError, AttributeError, KeyError):
             from pydantic import TypeAdapter
             from pydantic._internal import _config
 
             defaults: dict[str, Any] = vars(_config)["config_defaults"]
-            restored.callback(setattr, TypeAdapter, "_defer_build", TypeAdapter.__dict__["_defer_build"])
             restored.callback(defaults.__setitem__, "defer_build", defaults["defer_build"])
-            TypeAdapter._defer_build = True  # type: ignore[assignment]
+            put(TypeAdapter, "_defer_build", True)
             defaults["defer_build"] = True
+        with suppress(ImportError, AttributeError, KeyError):
+            from pydantic import BaseModel
+            from pydantic._internal import _model_construction
+            from pydantic.main import _rebuild_lock
+
+            rebuild = vars(BaseModel)["model_rebuild"].__func__
+            put(BaseModel, "model_rebuild", classmethod(partial(_rebuilt_at_first_use, rebuild, _model_construction)))
+            # The lock that models are built under, as collecting fields may build some: two could be taken in two orders.
+            collect = vars(_model_construction)["set_model_fields"]
+            put(_model_construction, "set_model_fields", partial(_put_off_fields, collect, _rebuild_lock))
         yield
+
+
+class _FieldsDoneError(Exception):
+    """A model has its fields; the rest is left to its first use."""
+
+
+def _rebuilt_at_first_use(
+    rebuild: Callable[..., bool | None], construction: ModuleType, model: Any, **how: Any
+) -> bool | None:
+    # This frame lies between the caller, whose names the annotations may need, and pydantic.
+    how["_parent_namespace_depth"] = how.get("_parent_namespace_depth", 2) + 1
+    # A model's first use asks for no errors. Whoever completes models in advance wants to see them.
+    if how.get("force") or not how.get("raise_errors", True):
+        return rebuild(model, **how)
+
+    def enough(*_: Any) -> None:
+        raise _FieldsDoneError
+
+    generate = vars(construction).get("GenerateSchema")
+    vars(construction)["GenerateSchema"] = enough
+    try:
+        return rebuild(model, **how)
+    except _FieldsDoneError:
+        return None
+    finally:
+        vars(construction)["GenerateSchema"] = generate
+
+
+def _put_off_fields(collect: Callable[..., None], lock: AbstractContextManager[Any], model: Any, **how: Any) -> None:
+    # What a private attribute or __pydantic_extra__ changes is looked at before the fields are.
+    own = vars(model).get("__annotations__")
+    if own is None or any(name.startswith("_") for name in (*own, *_assigned(how))):
+        collect(model, **how)
+    else:
+        model.__pydantic_fields__ = _LateFields(lambda: collect(model, **how), model, lock)
+
+
+def _assigned(how: Mapping[str, Any]) -> Iterable[str]:
+    return getattr(how.get("namespace_info"), "private_candidates", ())
+
+
+class _LateFields(dict[str, Any]):
+    """The fields of a model until somebody asks for them; pydantic, which also looks past __get__, finds none."""
+
+    def __init__(self, collect: Callable[[], None], model: Any, lock: AbstractContextManager[Any]) -> None:
+        super().__init__()
+        self._late = collect, model, lock
+        self._collecting = False
+
+    def __get__(self, instance: object, owner: object = None) -> Any:
+        collect, model, lock = self._late
+        with lock:
+            if self._collecting:
+                # A generic model that is its own argument: as in any class statement it has no fields yet.
+                return super(model, model).__pydantic_fields__  # type: ignore[misc]
+            if vars(model)["__pydantic_fields__"] is self:
+                self._collecting = True
+                try:
+                    collect()
+                finally:
+                    self._collecting = False
+        return vars(model)["__pydantic_fields__"]
