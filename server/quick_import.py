@@ -4,6 +4,7 @@ Most of a start is the SDK's import (docs/decisions/start-time.md has the figure
 is never missed: each package and each model is completed by its first use.
 """
 
+import dataclasses
 import gc
 import importlib.util
 import sys
@@ -65,7 +66,7 @@ def quick_imports(*, web: bool = True) -> Iterator[None]:
     late = [name for name in (NEWEST if web else WEB + NEWEST) if name not in sys.modules]
     sys.modules.update({name: _LateModule(name) for name in late})
     try:
-        with _models_built_at_first_use():
+        with _methods_compiled_at_first_use(), _models_built_at_first_use():
             yield
     finally:
         for name in late:
@@ -269,3 +270,49 @@ class _LateFields(dict[str, Any]):
                 finally:
                     self._collecting = False
         return vars(model)["__pydantic_fields__"]
+
+
+@contextmanager
+def _methods_compiled_at_first_use() -> Iterator[None]:
+    """Let dataclasses put off the methods that they write for a class: they compile up to six, of which few are called.
+
+    Python 3.13 compiles them together and otherwise, so there they are made at import.
+    """
+    create = vars(dataclasses).get("_create_fn")
+    if create is not None:
+        vars(dataclasses)["_create_fn"] = partial(_LateMethod, create)
+    try:
+        yield
+    finally:
+        if create is not None:
+            vars(dataclasses)["_create_fn"] = create
+
+
+class _LateMethod:
+    """A method of a dataclass that is compiled, and takes its place in the class, when it is looked up."""
+
+    __slots__ = ("__name__", "_late", "_made")
+
+    def __init__(self, create: Callable[..., Any], name: str, *text: Any, **names: Any) -> None:
+        self.__name__ = name
+        self._late = create, text, names
+        self._made: Any = None
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        name = self.__name__
+        method = self._make()
+        for place in owner.__mro__:
+            if vars(place).get(name) is self:
+                method.__qualname__ = f"{place.__qualname__}.{name}"
+                setattr(place, name, method)
+        return method.__get__(instance, owner)
+
+    def __call__(self, *args: Any) -> Any:
+        # As a representation that guards against recursion calls the one it wraps.
+        return self._make()(*args)
+
+    def _make(self) -> Any:
+        if self._made is None:
+            create, text, names = self._late
+            self._made = create(self.__name__, *text, **names)
+        return self._made

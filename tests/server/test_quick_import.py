@@ -200,6 +200,92 @@ except ValueError as e: print(type(e).__name__)
     assert quick(SERVER, after) == ["False", "True", "ValidationError"]
 
 
+RECORDS = """
+import dataclasses, sys
+
+def below(kind):
+    for each in type.__subclasses__(kind):
+        yield each
+        yield from below(each)
+
+def code(method):
+    return method.__code__.co_code, method.__code__.co_names, method.__code__.co_varnames, method.__defaults__ is None
+
+for kind in sorted({*below(object)}, key=lambda kind: (kind.__module__, kind.__qualname__)):
+    if "__dataclass_params__" in vars(kind) and kind.__module__.startswith(("toolbox_mcp", "mcp", "pydantic", "anyio")):
+        names = [name for name in sorted(vars(kind)) if hasattr(vars(kind)[name], "__get__") and name.startswith("__")]
+        made = [(name, getattr(kind, name)) for name in names]
+        said = [(name, method.__qualname__, code(method)) for name, method in made if hasattr(method, "__code__")]
+        print(str((kind.__module__, kind.__qualname__, said)).replace(" ", ""))
+"""
+
+
+def test_every_method_of_a_dataclass_put_off_becomes_the_one_it_would_have_been():
+    early, late = python(f"{SERVER}\n{RECORDS}"), quick(SERVER, RECORDS)
+    assert len(late) > 150
+    assert not {*late} - {*early}
+
+
+KINDS = """
+from dataclasses import dataclass, field
+
+@dataclass(frozen=True)
+class Frozen:
+    n: int
+    words: list[str] = field(default_factory=list, compare=False)
+
+@dataclass(order=True, slots=True)
+class Slotted:
+    n: int
+
+@dataclass
+class Base:
+    inner: object = None
+    def __post_init__(self): self.seen = True
+
+@dataclass(kw_only=True)
+class Below(Base):
+    other: int
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("Frozen(1) == Frozen(1, ['a']), Frozen(1) == Frozen(2), Frozen(1) == 1", "(True, False, False)"),
+        ("len({Frozen(1), Frozen(1)})", "1"),
+        ("Frozen(1).words is Frozen(1).words", "False"),
+        ("Frozen(2)", "Frozen(n=2, words=[])"),
+        ("refused(lambda: setattr(Frozen(1), 'n', 2)), refused(lambda: delattr(Frozen(1), 'n'))",
+         "('FrozenInstanceError', 'FrozenInstanceError')"),
+        ("refused(Frozen), refused(lambda: Frozen(n=1, m=2))", "('TypeError', 'TypeError')"),
+        ("sorted([Slotted(2), Slotted(1)])", "[Slotted(n=1), Slotted(n=2)]"),
+        ("hasattr(Slotted(1), '__dict__')", "False"),
+        ("Below(1, other=2).seen, Below(1, other=2)", "(True, Below(inner=1, other=2))"),
+        ("recursive()", "Base(inner=...)"),
+        ("inspect.signature(Below)", "(inner: object = None, *, other: int) -> None"),
+        ("pickle.loads(pickle.dumps(Frozen(3))) == replace(Frozen(3))", "True"),
+        ("Frozen.__init__.__qualname__, Frozen.__hash__.__qualname__", "('Frozen.__init__', 'Frozen.__hash__')"),
+    ],
+)  # fmt: skip
+def test_a_dataclass_of_the_block_does_what_dataclasses_do(tmp_path, expression, value):
+    (tmp_path / "kinds.py").write_text(KINDS)
+    after = f"""
+import inspect, pickle
+from dataclasses import replace
+from kinds import *
+def refused(act):
+    try: act()
+    except Exception as e: return type(e).__name__
+def recursive():
+    base = Base()
+    base.inner = base
+    return base
+print(({expression}))
+"""
+    assert " ".join(quick(f"sys.path.append({str(tmp_path)!r}); import kinds", after)) == value
+
+
 def test_what_a_web_application_needs_is_imported_by_its_first_use():
     after = """
 import mcp.server.lowlevel.server as low
