@@ -184,30 +184,30 @@ def _models_built_at_first_use() -> Iterator[None]:
     `model_rebuild`, is said in places that are no public names. Where they are gone the models are built at import.
     """
     with ExitStack() as restored:
-
-        def put(place: Any, name: str, value: Any) -> None:
-            restored.callback(setattr, place, name, vars(place)[name])
-            setattr(place, name, value)
-
         with suppress(ImportError, AttributeError, KeyError):
             from pydantic import TypeAdapter
             from pydantic._internal import _config
 
             defaults: dict[str, Any] = vars(_config)["config_defaults"]
             restored.callback(defaults.__setitem__, "defer_build", defaults["defer_build"])
-            put(TypeAdapter, "_defer_build", True)
+            _replace(restored, TypeAdapter, "_defer_build", True)
             defaults["defer_build"] = True
         with suppress(ImportError, AttributeError, KeyError):
             from pydantic import BaseModel
             from pydantic._internal import _model_construction
             from pydantic.main import _rebuild_lock
 
-            rebuild = vars(BaseModel)["model_rebuild"].__func__
-            put(BaseModel, "model_rebuild", classmethod(partial(_rebuilt_at_first_use, rebuild, _model_construction)))
+            rebuild = partial(_rebuilt_at_first_use, vars(BaseModel)["model_rebuild"].__func__, _model_construction)
+            _replace(restored, BaseModel, "model_rebuild", classmethod(rebuild))
             # The lock that models are built under, as collecting fields may build some: two could be taken in two orders.
-            collect = vars(_model_construction)["set_model_fields"]
-            put(_model_construction, "set_model_fields", partial(_put_off_fields, collect, _rebuild_lock))
+            collect = partial(_put_off_fields, vars(_model_construction)["set_model_fields"], _rebuild_lock)
+            _replace(restored, _model_construction, "set_model_fields", collect)
         yield
+
+
+def _replace(restored: ExitStack, place: Any, name: str, value: Any) -> None:
+    restored.callback(setattr, place, name, vars(place)[name])
+    setattr(place, name, value)
 
 
 class _FieldsDoneError(Exception):
@@ -226,20 +226,19 @@ def _rebuilt_at_first_use(
     def enough(*_: Any) -> None:
         raise _FieldsDoneError
 
-    generate = vars(construction).get("GenerateSchema")
-    vars(construction)["GenerateSchema"] = enough
-    try:
+    with ExitStack() as restored, suppress(_FieldsDoneError):
+        with suppress(KeyError):
+            _replace(restored, construction, "GenerateSchema", enough)
         return rebuild(model, **how)
-    except _FieldsDoneError:
-        return None
-    finally:
-        vars(construction)["GenerateSchema"] = generate
+    return None
 
 
 def _put_off_fields(collect: Callable[..., None], lock: AbstractContextManager[Any], model: Any, **how: Any) -> None:
-    # What a private attribute or __pydantic_extra__ changes is looked at before the fields are.
+    # What a private attribute or __pydantic_extra__ changes is looked at before the fields are, and a generic model may
+    # be an argument of itself.
     own = vars(model).get("__annotations__")
-    if own is None or any(name.startswith("_") for name in (*own, *_assigned(how))):
+    private = own is None or any(name.startswith("_") for name in (*own, *_assigned(how)))
+    if private or any(model.__pydantic_generic_metadata__.values()):
         collect(model, **how)
     else:
         model.__pydantic_fields__ = _LateFields(lambda: collect(model, **how), model, lock)
@@ -258,11 +257,13 @@ class _LateFields(dict[str, Any]):
         self._collecting = False
 
     def __get__(self, instance: object, owner: object = None) -> Any:
+        from pydantic import PydanticUndefinedAnnotation
+
         collect, model, lock = self._late
         with lock:
             if self._collecting:
-                # A generic model that is its own argument: as in any class statement it has no fields yet.
-                return super(model, model).__pydantic_fields__  # type: ignore[misc]
+                # An annotation that needs the model itself; as in a class statement, it is looked at again later.
+                raise PydanticUndefinedAnnotation(model.__name__, f"fields of {model.__name__} are being collected")
             if vars(model)["__pydantic_fields__"] is self:
                 self._collecting = True
                 try:
@@ -278,14 +279,11 @@ def _methods_compiled_at_first_use() -> Iterator[None]:
 
     Python 3.13 compiles them together and otherwise, so there they are made at import.
     """
-    create = vars(dataclasses).get("_create_fn")
-    if create is not None:
-        vars(dataclasses)["_create_fn"] = partial(_LateMethod, create)
-    try:
-        yield
-    finally:
+    with ExitStack() as restored:
+        create = vars(dataclasses).get("_create_fn")
         if create is not None:
-            vars(dataclasses)["_create_fn"] = create
+            _replace(restored, dataclasses, "_create_fn", partial(_LateMethod, create))
+        yield
 
 
 class _LateMethod:

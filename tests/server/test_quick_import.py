@@ -176,13 +176,18 @@ class Box(Base, Generic[T]):
     inner: Box[int] | None = None
 class Other(pydantic.BaseModel): word: str
 class Late(Box[Other]): pass
+class Knot(pydantic.BaseModel):
+    others: list[Knot] = []
+    box: Box[int] | None = None
 """)
     after = """
 late = kinds.Late(content={"word": "a"}, inner={"content": 3})
+knot = kinds.Knot.model_validate({"others": [{"box": {"content": 4}}]})
+print(knot.others[0].box.content, [*kinds.Knot.model_fields] == ["others", "box"])
 print(late.n, late._seen, kinds.Late.shared, late.content.word, late.inner.content, *kinds.Late.model_fields)
 """
     inside = f"sys.path.append({str(tmp_path)!r}); import kinds"
-    assert quick(inside, after) == ["1", "2", "7", "a", "3", "n", "content", "inner"]
+    assert quick(inside, after) == ["4", "True", "1", "2", "7", "a", "3", "n", "content", "inner"]
 
 
 @pytest.mark.parametrize(("method", "data", "kept"), [
