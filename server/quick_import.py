@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from copy import copy
 from functools import partial
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
@@ -277,13 +278,34 @@ class _LateFields(dict[str, Any]):
 def _methods_compiled_at_first_use() -> Iterator[None]:
     """Let dataclasses put off the methods that they write for a class: they compile up to six, of which few are called.
 
-    Python 3.13 compiles them together and otherwise, so there they are made at import.
+    Python 3.13 does it in another place, and later ones in a way that this does not know: there they are made at import.
     """
     with ExitStack() as restored:
-        create = vars(dataclasses).get("_create_fn")
+        create, builder = vars(dataclasses).get("_create_fn"), vars(dataclasses).get("_FuncBuilder")
         if create is not None:
             _replace(restored, dataclasses, "_create_fn", partial(_LateMethod, create))
+        elif builder is not None and sys.version_info < (3, 14):
+            add = vars(builder)["add_fns_to_class"]
+            _replace(restored, builder, "add_fns_to_class", lambda built, kind: _put_off_methods(add, built, kind))
         yield
+
+
+def _put_off_methods(add: Callable[[Any, type], None], built: Any, kind: type) -> None:
+    always = {name for name, unconditional in built.unconditional_adds.items() if unconditional}
+    if any(name in vars(kind) for name in {*built.names} - always):
+        # A class that has one of them already may be refused for it.
+        add(built, kind)
+        return
+
+    def create(name: str) -> Any:
+        one = copy(built)
+        one.names, one.src = [name], [built.src[built.names.index(name)]]
+        alone = type(kind.__name__, (), {})
+        add(one, alone)
+        return vars(alone)[name]
+
+    for name in built.names:
+        setattr(kind, name, _LateMethod(create, name))
 
 
 class _LateMethod:

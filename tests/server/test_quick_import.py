@@ -231,6 +231,15 @@ def test_every_method_of_a_dataclass_put_off_becomes_the_one_it_would_have_been(
     assert not {*late} - {*early}
 
 
+def test_a_method_of_a_dataclass_takes_its_place_when_it_is_looked_up():
+    after = """
+from toolbox_mcp.tools.results import Text
+kind = lambda name: type(vars(Text)[name]).__name__
+print(kind("__eq__"), kind("__hash__"), Text("a") == Text("a"), kind("__eq__"), kind("__hash__"))
+"""
+    assert quick(SERVER, after) == ["_LateMethod", "_LateMethod", "True", "function", "_LateMethod"]
+
+
 KINDS = """
 from dataclasses import dataclass, field
 
@@ -251,6 +260,20 @@ class Base:
 @dataclass(kw_only=True)
 class Below(Base):
     other: int
+
+@dataclass(unsafe_hash=True)
+class Own:
+    n: int
+    def __repr__(self): return "own"
+    def __eq__(self, other): return True
+
+try:
+    @dataclass(frozen=True)
+    class Refused:
+        n: int
+        def __setattr__(self, name, value): pass
+except TypeError as e:
+    refusal = str(e)
 """
 
 
@@ -268,6 +291,8 @@ class Below(Base):
         ("hasattr(Slotted(1), '__dict__')", "False"),
         ("Below(1, other=2).seen, Below(1, other=2)", "(True, Below(inner=1, other=2))"),
         ("recursive()", "Base(inner=...)"),
+        ("Own(1), Own(1) == Own(2), hash(Own(1)) == hash(Own(2))", "(own, True, False)"),
+        ("refusal", "Cannot overwrite attribute __setattr__ in class Refused"),
         ("inspect.signature(Below)", "(inner: object = None, *, other: int) -> None"),
         ("pickle.loads(pickle.dumps(Frozen(3))) == replace(Frozen(3))", "True"),
         ("Frozen.__init__.__qualname__, Frozen.__hash__.__qualname__", "('Frozen.__init__', 'Frozen.__hash__')"),
