@@ -1,6 +1,7 @@
 """The MCP server object around the pipeline: the listing, and calls in both protocol eras."""
 
 from collections.abc import Collection, Mapping
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -44,8 +45,14 @@ def instructions(listed: Collection[str], *, closed: bool) -> str:
 def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[Any]:
     """Return a server that lists the exposed tools, answers their calls and shows the resources of each caller."""
     exposure = pipeline.exposure
-    listing = t.ListToolsResult(tools=[exposure.tools[name].wire() for name in exposure.listed])
-    schemas = {name: tool.wire().input_schema for name, tool in exposure.tools.items()}
+
+    @cache
+    def listing() -> t.ListToolsResult:
+        # At the first request: the schemas take longer than all else between the imports and the answer to initialize.
+        return t.ListToolsResult(tools=[exposure.tools[name].wire() for name in exposure.listed])
+
+    def schema(name: str) -> Mapping[str, Any] | None:
+        return exposure.tools[name].wire().input_schema if name in exposure.tools else None
 
     def arrive(ctx: ServerRequestContext[Any, Any]) -> Caller:
         who = caller(ctx)
@@ -62,7 +69,7 @@ def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[An
     async def list_tools(
         ctx: ServerRequestContext[Any, Any], params: t.PaginatedRequestParams | None
     ) -> t.ListToolsResult:
-        return listing
+        return listing()
 
     async def call_tool(
         ctx: ServerRequestContext[Any, Any], params: t.CallToolRequestParams
@@ -114,7 +121,7 @@ def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[An
         title="Toolbox",
         instructions=instructions(exposure.listed, closed=bool(exposure.closed)),
         cache_hints={"tools/list": CacheHint(ttl_ms=3_600_000, scope="public")},
-        get_tool_input_schema=schemas.get,
+        get_tool_input_schema=schema,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,

@@ -1,15 +1,18 @@
 """Importing the MCP SDK in less time, for the start of the command.
 
-Three quarters of a start is the SDK's import (docs/decisions/start-time.md has the figures). What is left out here
+Most of a start is the SDK's import (docs/decisions/start-time.md has the figures). What is left out here
 is never missed: each package and each model is completed by its first use.
 """
 
+import dataclasses
 import gc
 import importlib.util
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from copy import copy
+from functools import partial
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -43,6 +46,8 @@ WEB: Final = (
 )
 """Modules of which the SDK's server needs nothing before it makes a web application or seals what a client holds."""
 
+NEWEST: Final = ("mcp_types._v2026_07_28",)
+"""Models of a protocol version that few clients speak; the SDK looks into them when it validates for one that does."""
 
 _PATIENCE: Final = 10.0
 """Seconds for which a thread waits while another one completes a package; a guess far above what that takes."""
@@ -59,10 +64,10 @@ def quick_imports(*, web: bool = True) -> Iterator[None]:
     for name, names in NAMES.items():
         if name not in sys.modules and (spec := importlib.util.find_spec(name)) is not None:
             _put(_LatePackage(spec, names))
-    late = [] if web else [name for name in WEB if name not in sys.modules]
+    late = [name for name in (NEWEST if web else WEB + NEWEST) if name not in sys.modules]
     sys.modules.update({name: _LateModule(name) for name in late})
     try:
-        with _models_built_at_first_use():
+        with _methods_compiled_at_first_use(), _models_built_at_first_use():
             yield
     finally:
         for name in late:
@@ -152,6 +157,9 @@ class _LateName:
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
         return (_meant(self),)
 
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        return handler(_meant(self))
+
 
 def _meant(late: _LateName) -> Any:
     module, name = late._late
@@ -173,10 +181,10 @@ def _put(package: ModuleType) -> None:
 
 @contextmanager
 def _models_built_at_first_use() -> Iterator[None]:
-    """Let pydantic put off the validators of what the block defines: two protocol versions, hundreds of models.
+    """Let pydantic put off fields and validators of what the block defines: two protocol versions, hundreds of models.
 
-    `defer_build` is a setting of each model; that it is the default, and the same for adapters, is said in places that
-    are no public names. Where they are gone the models are built at import, as they would be.
+    `defer_build` is a setting of each model; that it is the default, and the same for adapters, for fields and for
+    `model_rebuild`, is said in places that are no public names. Where they are gone the models are built at import.
     """
     with ExitStack() as restored:
         with suppress(ImportError, AttributeError, KeyError):
@@ -184,8 +192,149 @@ def _models_built_at_first_use() -> Iterator[None]:
             from pydantic._internal import _config
 
             defaults: dict[str, Any] = vars(_config)["config_defaults"]
-            restored.callback(setattr, TypeAdapter, "_defer_build", TypeAdapter.__dict__["_defer_build"])
             restored.callback(defaults.__setitem__, "defer_build", defaults["defer_build"])
-            TypeAdapter._defer_build = True  # type: ignore[assignment]
+            _replace(restored, TypeAdapter, "_defer_build", True)
             defaults["defer_build"] = True
+        with suppress(ImportError, AttributeError, KeyError):
+            from pydantic import BaseModel
+            from pydantic._internal import _model_construction
+            from pydantic.main import _rebuild_lock
+
+            rebuild = partial(_rebuilt_at_first_use, vars(BaseModel)["model_rebuild"].__func__, _model_construction)
+            _replace(restored, BaseModel, "model_rebuild", classmethod(rebuild))
+            # The lock that models are built under, as collecting fields may build some: two could be taken in two orders.
+            collect = partial(_put_off_fields, vars(_model_construction)["set_model_fields"], _rebuild_lock)
+            _replace(restored, _model_construction, "set_model_fields", collect)
         yield
+
+
+def _replace(restored: ExitStack, place: Any, name: str, value: Any) -> None:
+    restored.callback(setattr, place, name, vars(place)[name])
+    setattr(place, name, value)
+
+
+class _FieldsDoneError(Exception):
+    """A model has its fields; the rest is left to its first use."""
+
+
+def _rebuilt_at_first_use(
+    rebuild: Callable[..., bool | None], construction: ModuleType, model: Any, **how: Any
+) -> bool | None:
+    # This frame lies between the caller, whose names the annotations may need, and pydantic.
+    how["_parent_namespace_depth"] = how.get("_parent_namespace_depth", 2) + 1
+    # A model's first use asks for no errors. Whoever completes models in advance wants to see them.
+    if how.get("force") or not how.get("raise_errors", True):
+        return rebuild(model, **how)
+
+    def enough(*_: Any) -> None:
+        raise _FieldsDoneError
+
+    with ExitStack() as restored, suppress(_FieldsDoneError):
+        with suppress(KeyError):
+            _replace(restored, construction, "GenerateSchema", enough)
+        return rebuild(model, **how)
+    return None
+
+
+def _put_off_fields(collect: Callable[..., None], lock: AbstractContextManager[Any], model: Any, **how: Any) -> None:
+    # What a private attribute or __pydantic_extra__ changes is looked at before the fields are, and a generic model may
+    # be an argument of itself.
+    own = vars(model).get("__annotations__")
+    private = own is None or any(name.startswith("_") for name in (*own, *_assigned(how)))
+    if private or any(model.__pydantic_generic_metadata__.values()):
+        collect(model, **how)
+    else:
+        model.__pydantic_fields__ = _LateFields(lambda: collect(model, **how), model, lock)
+
+
+def _assigned(how: Mapping[str, Any]) -> Iterable[str]:
+    return getattr(how.get("namespace_info"), "private_candidates", ())
+
+
+class _LateFields(dict[str, Any]):
+    """The fields of a model until somebody asks for them; pydantic, which also looks past __get__, finds none."""
+
+    def __init__(self, collect: Callable[[], None], model: Any, lock: AbstractContextManager[Any]) -> None:
+        super().__init__()
+        self._late = collect, model, lock
+        self._collecting = False
+
+    def __get__(self, instance: object, owner: object = None) -> Any:
+        from pydantic import PydanticUndefinedAnnotation
+
+        collect, model, lock = self._late
+        with lock:
+            if self._collecting:
+                # An annotation that needs the model itself; as in a class statement, it is looked at again later.
+                raise PydanticUndefinedAnnotation(model.__name__, f"fields of {model.__name__} are being collected")
+            if vars(model)["__pydantic_fields__"] is self:
+                self._collecting = True
+                try:
+                    collect()
+                finally:
+                    self._collecting = False
+        return vars(model)["__pydantic_fields__"]
+
+
+@contextmanager
+def _methods_compiled_at_first_use() -> Iterator[None]:
+    """Let dataclasses put off the methods that they write for a class: they compile up to six, of which few are called.
+
+    Python 3.13 does it in another place, and later ones in a way that this does not know: there they are made at import.
+    """
+    with ExitStack() as restored:
+        create, builder = vars(dataclasses).get("_create_fn"), vars(dataclasses).get("_FuncBuilder")
+        if create is not None:
+            _replace(restored, dataclasses, "_create_fn", partial(_LateMethod, create))
+        elif builder is not None and sys.version_info < (3, 14):
+            add = vars(builder)["add_fns_to_class"]
+            _replace(restored, builder, "add_fns_to_class", lambda built, kind: _put_off_methods(add, built, kind))
+        yield
+
+
+def _put_off_methods(add: Callable[[Any, type], None], built: Any, kind: type) -> None:
+    always = {name for name, unconditional in built.unconditional_adds.items() if unconditional}
+    if any(name in vars(kind) for name in {*built.names} - always):
+        # A class that has one of them already may be refused for it.
+        add(built, kind)
+        return
+
+    def create(name: str) -> Any:
+        one = copy(built)
+        one.names, one.src = [name], [built.src[built.names.index(name)]]
+        alone = type(kind.__name__, (), {})
+        add(one, alone)
+        return vars(alone)[name]
+
+    for name in built.names:
+        setattr(kind, name, _LateMethod(create, name))
+
+
+class _LateMethod:
+    """A method of a dataclass that is compiled, and takes its place in the class, when it is looked up."""
+
+    __slots__ = ("__name__", "_late", "_made")
+
+    def __init__(self, create: Callable[..., Any], name: str, *text: Any, **names: Any) -> None:
+        self.__name__ = name
+        self._late = create, text, names
+        self._made: Any = None
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        name = self.__name__
+        method = self._make()
+        for place in owner.__mro__:
+            if vars(place).get(name) is self:
+                method.__qualname__ = f"{place.__qualname__}.{name}"
+                setattr(place, name, method)
+        return method.__get__(instance, owner)
+
+    def __call__(self, *args: Any) -> Any:
+        # As a representation that guards against recursion calls the one it wraps.
+        return self._make()(*args)
+
+    def _make(self) -> Any:
+        if self._made is None:
+            create, text, names = self._late
+            self._made = create(self.__name__, *text, **names)
+        return self._made

@@ -28,6 +28,7 @@ def quick(inside, after, how="web=False"):
     [
         "mcp.client", "mcp.server.mcpserver", "httpx2", "tiktoken", "httpx", "regex", "yaml", "uvicorn", "sse_starlette",
         "starlette", "cryptography", "mcp.server.streamable_http_manager", "mcp.server.auth.routes",
+        "mcp_types._v2026_07_28",
     ],
 )  # fmt: skip
 def test_a_server_on_pipes_does_not_import_what_it_does_not_use(module):
@@ -91,6 +92,228 @@ except ValueError:
     print(before, CallToolRequest.__pydantic_complete__)
 """
     assert quick(SERVER, after) == ["False", "True"]
+
+
+MODELS = """
+import json, pydantic, mcp_types.methods, mcp_types.jsonrpc, mcp_types._v2025_11_25, mcp_types._v2026_07_28
+
+def below(model):
+    for each in model.__subclasses__():
+        yield each
+        yield from below(each)
+
+def plain(value):
+    # typing answers Literal["a", "b"] with an equal one that it knows, so their order says who came first.
+    if isinstance(value, dict):
+        return {key: sorted(map(str, item)) if key == "enum" else plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
+
+for model in sorted({*below(pydantic.BaseModel)}, key=lambda model: (model.__module__, model.__qualname__)):
+    if model.__module__.startswith("mcp_types") and not model.__pydantic_generic_metadata__["parameters"]:
+        schema = plain(model.model_json_schema())
+        fields = [(name, field.alias, field.is_required(), field.exclude) for name, field in model.model_fields.items()]
+        names = sorted(name for name in vars(model) if not name.startswith("_abc"))
+        said = model.__module__, model.__qualname__, fields, names, sorted(model.__class_vars__), schema
+        print(json.dumps(said, sort_keys=True, default=str).replace(" ", ""))
+"""
+
+
+def test_every_model_of_the_protocol_put_off_becomes_the_one_it_would_have_been():
+    early, late = python(MODELS), quick(SERVER, MODELS)
+    assert len(early) > 400
+    assert late == early
+
+
+def test_a_model_that_its_module_completes_has_its_fields_before_its_first_use():
+    after = """
+from mcp_types import CallToolRequestParams as Params
+print(Params.__pydantic_complete__, Params.model_fields["input_responses"].alias)
+"""
+    assert quick(SERVER, after) == ["False", "inputResponses"]
+
+
+def test_fields_are_collected_at_their_first_use_and_once_for_all_threads():
+    after = """
+import threading
+from mcp_types._v2025_11_25 import Tool
+before = type(vars(Tool)["__pydantic_fields__"]).__name__
+sys.setswitchinterval(1e-6)
+together, found = threading.Barrier(8), []
+def use():
+    together.wait()
+    found.append((id(Tool.model_fields), Tool(name="a", inputSchema={"type": "object"}).name, *Tool.model_fields))
+threads = [threading.Thread(target=use) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(before, type(vars(Tool)["__pydantic_fields__"]).__name__, len(found), len(set(found)))
+"""
+    assert quick(SERVER, after) == ["_LateFields", "dict", "8", "1"]
+
+
+def test_a_model_with_a_wrong_field_fails_in_the_same_way_at_each_use(tmp_path):
+    (tmp_path / "wrong.py").write_text("import pydantic\nclass Wrong(pydantic.BaseModel): model_dump: int\n")
+    after = """
+for _ in range(2):
+    for use in (lambda: wrong.Wrong(model_dump=1), lambda: wrong.Wrong.model_fields):
+        try: use()
+        except ValueError as e: print(type(e).__name__)
+"""
+    assert quick(f"sys.path.append({str(tmp_path)!r}); import wrong", after) == ["ValueError"] * 4
+
+
+def test_private_attributes_and_generic_models_are_as_without_it(tmp_path):
+    (tmp_path / "kinds.py").write_text("""
+from __future__ import annotations
+from typing import ClassVar, Generic, TypeVar
+import pydantic
+T = TypeVar("T")
+class Base(pydantic.BaseModel):
+    shared: ClassVar[int] = 7
+    n: int = 1
+    _seen: int = 2
+class Box(Base, Generic[T]):
+    content: T
+    inner: Box[int] | None = None
+class Other(pydantic.BaseModel): word: str
+class Late(Box[Other]): pass
+class Knot(pydantic.BaseModel):
+    others: list[Knot] = []
+    box: Box[int] | None = None
+""")
+    after = """
+late = kinds.Late(content={"word": "a"}, inner={"content": 3})
+knot = kinds.Knot.model_validate({"others": [{"box": {"content": 4}}]})
+print(knot.others[0].box.content, [*kinds.Knot.model_fields] == ["others", "box"])
+print(late.n, late._seen, kinds.Late.shared, late.content.word, late.inner.content, *kinds.Late.model_fields)
+"""
+    inside = f"sys.path.append({str(tmp_path)!r}); import kinds"
+    assert quick(inside, after) == ["4", "True", "1", "2", "7", "a", "3", "n", "content", "inner"]
+
+
+@pytest.mark.parametrize(("method", "data", "kept"), [
+    ("tools/list", {"tools": [], "ttlMs": 1, "cacheScope": "public", "resultType": "complete"}, "tools"),
+    ("tools/call", {"content": [], "resultType": "complete"}, "content"),
+])  # fmt: skip
+def test_the_newest_models_are_imported_by_the_first_client_that_needs_them(method, data, kept):
+    after = f"""
+from mcp_types.methods import serialize_server_result, validate_client_request
+before = "mcp_types._v2026_07_28" in sys.modules
+print(before, {kept!r} in serialize_server_result({method!r}, "2026-07-28", {data!r}))
+try: serialize_server_result({method!r}, "2026-07-28", {{{kept!r}: 5}})
+except ValueError as e: print(type(e).__name__)
+"""
+    assert quick(SERVER, after) == ["False", "True", "ValidationError"]
+
+
+RECORDS = """
+import dataclasses, sys
+
+def below(kind):
+    for each in type.__subclasses__(kind):
+        yield each
+        yield from below(each)
+
+def code(method):
+    return method.__code__.co_code, method.__code__.co_names, method.__code__.co_varnames, method.__defaults__ is None
+
+for kind in sorted({*below(object)}, key=lambda kind: (kind.__module__, kind.__qualname__)):
+    if "__dataclass_params__" in vars(kind) and kind.__module__.startswith(("toolbox_mcp", "mcp", "pydantic", "anyio")):
+        names = [name for name in sorted(vars(kind)) if hasattr(vars(kind)[name], "__get__") and name.startswith("__")]
+        made = [(name, getattr(kind, name)) for name in names]
+        said = [(name, method.__qualname__, code(method)) for name, method in made if hasattr(method, "__code__")]
+        print(str((kind.__module__, kind.__qualname__, said)).replace(" ", ""))
+"""
+
+
+def test_every_method_of_a_dataclass_put_off_becomes_the_one_it_would_have_been():
+    early, late = python(f"{SERVER}\n{RECORDS}"), quick(SERVER, RECORDS)
+    assert len(late) > 150
+    assert not {*late} - {*early}
+
+
+def test_a_method_of_a_dataclass_takes_its_place_when_it_is_looked_up():
+    after = """
+from toolbox_mcp.tools.results import Text
+kind = lambda name: type(vars(Text)[name]).__name__
+print(kind("__eq__"), kind("__hash__"), Text("a") == Text("a"), kind("__eq__"), kind("__hash__"))
+"""
+    assert quick(SERVER, after) == ["_LateMethod", "_LateMethod", "True", "function", "_LateMethod"]
+
+
+KINDS = """
+from dataclasses import dataclass, field
+
+@dataclass(frozen=True)
+class Frozen:
+    n: int
+    words: list[str] = field(default_factory=list, compare=False)
+
+@dataclass(order=True, slots=True)
+class Slotted:
+    n: int
+
+@dataclass
+class Base:
+    inner: object = None
+    def __post_init__(self): self.seen = True
+
+@dataclass(kw_only=True)
+class Below(Base):
+    other: int
+
+@dataclass(unsafe_hash=True)
+class Own:
+    n: int
+    def __repr__(self): return "own"
+    def __eq__(self, other): return True
+
+try:
+    @dataclass(frozen=True)
+    class Refused:
+        n: int
+        def __setattr__(self, name, value): pass
+except TypeError as e:
+    refusal = str(e)
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("Frozen(1) == Frozen(1, ['a']), Frozen(1) == Frozen(2), Frozen(1) == 1", "(True, False, False)"),
+        ("len({Frozen(1), Frozen(1)})", "1"),
+        ("Frozen(1).words is Frozen(1).words", "False"),
+        ("Frozen(2)", "Frozen(n=2, words=[])"),
+        ("refused(lambda: setattr(Frozen(1), 'n', 2)), refused(lambda: delattr(Frozen(1), 'n'))",
+         "('FrozenInstanceError', 'FrozenInstanceError')"),
+        ("refused(Frozen), refused(lambda: Frozen(n=1, m=2))", "('TypeError', 'TypeError')"),
+        ("sorted([Slotted(2), Slotted(1)])", "[Slotted(n=1), Slotted(n=2)]"),
+        ("hasattr(Slotted(1), '__dict__')", "False"),
+        ("Below(1, other=2).seen, Below(1, other=2)", "(True, Below(inner=1, other=2))"),
+        ("recursive()", "Base(inner=...)"),
+        ("Own(1), Own(1) == Own(2), hash(Own(1)) == hash(Own(2))", "(own, True, False)"),
+        ("refusal", "Cannot overwrite attribute __setattr__ in class Refused"),
+        ("inspect.signature(Below)", "(inner: object = None, *, other: int) -> None"),
+        ("pickle.loads(pickle.dumps(Frozen(3))) == replace(Frozen(3))", "True"),
+        ("Frozen.__init__.__qualname__, Frozen.__hash__.__qualname__", "('Frozen.__init__', 'Frozen.__hash__')"),
+    ],
+)  # fmt: skip
+def test_a_dataclass_of_the_block_does_what_dataclasses_do(tmp_path, expression, value):
+    (tmp_path / "kinds.py").write_text(KINDS)
+    after = f"""
+import inspect, pickle
+from dataclasses import replace
+from kinds import *
+def refused(act):
+    try: act()
+    except Exception as e: return type(e).__name__
+def recursive():
+    base = Base()
+    base.inner = base
+    return base
+print(({expression}))
+"""
+    assert " ".join(quick(f"sys.path.append({str(tmp_path)!r}); import kinds", after)) == value
 
 
 def test_what_a_web_application_needs_is_imported_by_its_first_use():
