@@ -49,6 +49,9 @@ WEB: Final = (
 NEWEST: Final = ("mcp_types._v2026_07_28",)
 """Models of a protocol version that few clients speak; the SDK looks into them when it validates for one that does."""
 
+KNOWN: Final = "2.14."
+"""Versions of pydantic whose way to collect the fields of a model is known; any other collects them at import."""
+
 _PATIENCE: Final = 10.0
 """Seconds for which a thread waits while another one completes a package; a guess far above what that takes."""
 
@@ -196,16 +199,23 @@ def _models_built_at_first_use() -> Iterator[None]:
             _replace(restored, TypeAdapter, "_defer_build", True)
             defaults["defer_build"] = True
         with suppress(ImportError, AttributeError, KeyError):
-            from pydantic import BaseModel
-            from pydantic._internal import _model_construction
-            from pydantic.main import _rebuild_lock
+            from pydantic import VERSION
 
-            rebuild = partial(_rebuilt_at_first_use, vars(BaseModel)["model_rebuild"].__func__, _model_construction)
-            _replace(restored, BaseModel, "model_rebuild", classmethod(rebuild))
-            # The lock that models are built under, as collecting fields may build some: two could be taken in two orders.
-            collect = partial(_put_off_fields, vars(_model_construction)["set_model_fields"], _rebuild_lock)
-            _replace(restored, _model_construction, "set_model_fields", collect)
+            if VERSION.startswith(KNOWN):
+                _put_off_collecting(restored)
         yield
+
+
+def _put_off_collecting(restored: ExitStack) -> None:
+    from pydantic import BaseModel
+    from pydantic._internal import _model_construction
+    from pydantic.main import _rebuild_lock
+
+    rebuild = partial(_rebuilt_at_first_use, vars(BaseModel)["model_rebuild"].__func__, _model_construction)
+    _replace(restored, BaseModel, "model_rebuild", classmethod(rebuild))
+    # The lock that models are built under, as collecting fields may build some: two could be taken in two orders.
+    collect = partial(_put_off_fields, vars(_model_construction)["set_model_fields"], _rebuild_lock)
+    _replace(restored, _model_construction, "set_model_fields", collect)
 
 
 def _replace(restored: ExitStack, place: Any, name: str, value: Any) -> None:

@@ -150,6 +150,19 @@ print(before, type(vars(Tool)["__pydantic_fields__"]).__name__, len(found), len(
     assert quick(SERVER, after) == ["_LateFields", "dict", "8", "1"]
 
 
+@pytest.mark.parametrize(("version", "kind"), [("2.14.3", "_LateFields"), ("2.99.0", "dict")])
+def test_only_a_pydantic_that_is_known_puts_fields_off(version, kind):
+    lines = [
+        "import pydantic",
+        f"pydantic.VERSION = {version!r}",
+        "from toolbox_mcp.server.quick_import import quick_imports",
+        f"with quick_imports(web=False): {SERVER}",
+        "import mcp_types",
+        "print(type(vars(mcp_types.Tool)['__pydantic_fields__']).__name__)",
+    ]
+    assert python("\n".join(lines)) == [kind]
+
+
 def test_a_model_with_a_wrong_field_fails_in_the_same_way_at_each_use(tmp_path):
     (tmp_path / "wrong.py").write_text("import pydantic\nclass Wrong(pydantic.BaseModel): model_dump: int\n")
     after = """
