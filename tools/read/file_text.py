@@ -21,6 +21,9 @@ CACHED = 2**18
 """Bytes of a file that is read without a thread where the kernel has them in memory; a guess: showing them takes half
 a millisecond."""
 
+PDF, PDF_WITHIN = b"%PDF-", 1024
+"""What a PDF begins with, and within how many bytes readers of PDF accept it."""
+
 BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
@@ -136,8 +139,22 @@ def marked(place: Place, start_match: Sequence[str] | None, end_match: Sequence[
 
 
 def is_pdf(data: bytes) -> bool:
-    """Tell a PDF by its content; the mark may stand behind some bytes that do not belong to it."""
-    return b"%PDF-" in data[:1024]
+    """Tell a PDF by its content; the mark may stand behind some bytes that do not belong to it.
+
+    Text that speaks of the mark is text, and in text of that kind the mark comes first.
+    """
+    head = data[:HEAD]
+    if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(PDF):
+        return True
+    return PDF in head[:PDF_WITHIN] and not _is_text(head)
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return not is_binary(head)
 
 
 def _opened(place: Place, read: Callable[[int, int, str], Text]) -> Text:
