@@ -228,3 +228,10 @@ async def test_binary_is_refused_as_text_and_sent_as_a_resource_when_asked(call,
     result = await call.result("read_file", {"path": "b", "encoding": "binary"})
     resource = result.content[0].resource
     assert (resource.uri, resource.blob) == ("toolbox://files/b", "AAEC")
+
+
+async def test_the_address_of_a_binary_file_is_a_valid_one(call, project):
+    (project / "d").mkdir()
+    (project / "d" / "hé x#%41?.bin").write_bytes(b"\0")
+    found = await call.result("read_file", {"path": "d/hé x#%41?.bin", "encoding": "binary"})
+    assert found.content[0].resource.uri == "toolbox://files/d/h%C3%A9%20x%23%2541%3F.bin"
