@@ -8,8 +8,12 @@ from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
-# Characters that HFS+ ignores when it compares names (git's utf8.c, next_hfs_char).
-_IGNORABLE = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+# Unicode's Default_Ignorable_Code_Point, which ext4 and f2fs leave out when they compare names in a folder that
+# forgets case (Linux, fs/unicode, NFDICF); what HFS+ leaves out (git's utf8.c, next_hfs_char) is among it.
+_IGNORABLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 
 _GIT_NAMES = re.compile(r"(?:\.git|git~[0-9]+)[. ]*(?::.*)?", re.DOTALL)
 

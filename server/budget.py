@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from toolbox_mcp.server.tokens import Cut, Tokenizer, whole_characters
 from toolbox_mcp.server.vocabulary import LONGEST_TOKEN
 
-How = str | Callable[[str], str] | None
+How = str | Callable[[str], str | None] | None
 """How a client gets what was cut: words such as `narrow the path`, or a function from the kept head to such words."""
 
 _MARKER_ROOM = 16

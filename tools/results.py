@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol, Self
 from mcp_types import ContentBlock, TextContent
 from pydantic import BaseModel, ConfigDict
 
-How = str | Callable[[str], str] | None
+How = str | Callable[[str], str | None] | None
 """How to get what a cut leaves out: words, or a function of the head that was kept."""
 
 

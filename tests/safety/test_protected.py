@@ -24,6 +24,12 @@ GIT = [
     "\ufeff.git",
     ".gi\u202et",
     ".git\u206f",
+    ".g\u200bit",
+    ".\u00adgit",
+    ".gi\ufe0ft",
+    ".git\u2060",
+    ".g\u3164it",
+    ".g\U000e0020it",
 ]
 
 

@@ -87,16 +87,17 @@ class Document:
                 )
             raise NoMatch("\n".join(self._lines), "\n".join(block.lines))
         size = len(block.lines)
+        times = f"{len(starts)} times" if len(starts) <= blocks.MOST else f"more than {blocks.MOST} times"
         if any(later - earlier < size for earlier, later in pairwise(starts)):
             raise ToolError(
                 Code.AMBIGUOUS_MATCH,
-                f"match_lines occurs {len(starts)} times, at lines {_told(starts)}, and these overlap",
+                f"match_lines occurs {times}, at lines {_told(starts)}, and these overlap",
                 "add more lines to match_lines, or before_lines and after_lines",
             )
-        if len(starts) != expected:
+        if len(starts) != expected or len(starts) > blocks.MOST:
             raise ToolError(
                 Code.AMBIGUOUS_MATCH,
-                f"match_lines occurs {len(starts)} times, at lines {_told(starts)}; expected {expected}",
+                f"match_lines occurs {times}, at lines {_told(starts)}; expected {expected}",
                 "add lines around it, or set expected_count",
             )
         return starts
@@ -104,7 +105,7 @@ class Document:
     def _occurrences(self, block: Block) -> list[int]:
         """Return where a block stands in its surroundings, overlapping ones too."""
         sought = (*block.before, *block.lines, *block.after)
-        return [start + len(block.before) for start in blocks.find(sought, self._lines)]
+        return [start + len(block.before) for start in blocks.find(sought, self._lines, blocks.MOST + 1)]
 
     def _with(self, spans: Sequence[tuple[int, int]], lines: Lines) -> str:
         """Return the text with the same lines in the place of each span of lines. ToolError too_large."""

@@ -3,8 +3,12 @@
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from difflib import SequenceMatcher
 from itertools import groupby, zip_longest
+from unicodedata import normalize
+
+from toolbox_mcp.safety.text import visible
 
 SEARCH_TIME = 2.0
 """Seconds that the search may take (TOOLS.md §4.4)."""
@@ -38,6 +42,7 @@ def nearest(text: str, wanted: str, seconds: float) -> tuple[int, int, float, st
     wanted is what was looked for, the [-old-] of the diff; the place is what is there, its {+new+}.
     """
     until = time.monotonic() + seconds
+    text = _as_read(text)
     lines = [line[:LINE_SHOWN] for line in text.split("\n")]
     sought = [line[:LINE_SHOWN] for line in wanted.strip("\n").split("\n")]
     best: tuple[float, int] = (0.0, -1)
@@ -67,6 +72,10 @@ def cause(text: str, wanted: str, what: str) -> str | None:
         return f"{what} holds line numbers copied along; leave them out"
     if wanted.replace("\\n", "\n").replace('\\"', '"').replace("\\t", "\t").replace("\\\\", "\\") in text:
         return f'{what} holds escapes such as \\n or \\" that the file has as characters'
+    if ("<U+" in wanted or "\ufffd" in wanted) and wanted in visible(_as_read(text)):
+        return f"{what} holds <U+XXXX> or U+FFFD, which the file has as other bytes"
+    if not wanted.isascii() and normalize("NFC", wanted) in normalize("NFC", text):
+        return "only the Unicode form differs: composed or combining characters"
     if _each_line(wanted, str.rstrip) in _each_line(text, str.rstrip):
         return "only trailing white space differs"
     if _each_line(wanted, str.strip) in _each_line(text, str.strip):
@@ -209,6 +218,13 @@ def _similarity(a: str, b: str, floor: float) -> float:
     if matcher.real_quick_ratio() <= floor or matcher.quick_ratio() <= floor:
         return 0.0
     return matcher.ratio()
+
+
+def _as_read(text: str) -> str:
+    """Return a text as read_file shows it, with U+FFFD for bytes that are not valid UTF-8."""
+    with suppress(UnicodeEncodeError):
+        return text.encode(errors="surrogateescape").decode(errors="replace")
+    return text
 
 
 def _without_numbers(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from toolbox_mcp.safety.atomic import etag
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.roots import Place
-from toolbox_mcp.safety.text import HEAD, decode, is_binary, visible
+from toolbox_mcp.safety.text import HEAD, Decoded, decode, is_binary, visible
 from toolbox_mcp.tools.read import blocks, stretch
 from toolbox_mcp.tools.results import Text
 from toolbox_mcp.tools.threads import Stop
@@ -20,6 +20,9 @@ MARKED_LINES = 2000
 CACHED = 2**18
 """Bytes of a file that is read without a thread where the kernel has them in memory; a guess: showing them takes half
 a millisecond."""
+
+PDF, PDF_WITHIN = b"%PDF-", 1024
+"""What a PDF begins with, and within how many bytes readers of PDF accept it."""
 
 BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
@@ -78,11 +81,11 @@ def shown(place: Place, data: bytes, numbered: bool) -> tuple[Text | bytes, str]
     _refuse_binary(place, data)
     text = decode(data)
     lines = visible(text.lf).removesuffix("\n")
-    meta = {"etag": tag, "size": len(data), "newline": text.newline, "encoding": text.encoding}
+    meta = _whole_meta(data, text, tag)
     if not data or not text.text:
         return Text("(empty file)", meta=meta), tag
     body = _numbered(lines.split("\n"), 1) if numbered else lines
-    return Text(body or "(empty line)", _from_line(1), meta), tag
+    return Text(body or "(empty line)", _from_line(1, body), meta), tag
 
 
 def between(place: Place, start: int, end: int | None, numbered: bool, stop: Stop) -> Text:
@@ -116,7 +119,8 @@ def marked(place: Place, start_match: Sequence[str] | None, end_match: Sequence[
     """Return the numbered lines from one unique block of lines to another, both included."""
     data = whole_bytes(place, stop)
     _refuse_binary(place, data)
-    lines = decode(data).lf.removesuffix("\n").split("\n")
+    text = decode(data)
+    lines = text.lf.removesuffix("\n").split("\n")
     first, end = 0, len(lines)
     opening: list[str] = []
     if start_match is not None:
@@ -132,12 +136,27 @@ def marked(place: Place, start_match: Sequence[str] | None, end_match: Sequence[
         raise ToolError(
             Code.TOO_LARGE, f"the markers enclose {end - first} lines, above {MARKED_LINES}", "read a line range"
         )
-    return Text(visible(_numbered(lines[first:end], first + 1)), _from_line(first + 1))
+    body = visible(_numbered(lines[first:end], first + 1))
+    return Text(body, _from_line(first + 1, body), _whole_meta(data, text))
 
 
 def is_pdf(data: bytes) -> bool:
-    """Tell a PDF by its content; the mark may stand behind some bytes that do not belong to it."""
-    return b"%PDF-" in data[:1024]
+    """Tell a PDF by its content; the mark may stand behind some bytes that do not belong to it.
+
+    Text that speaks of the mark is text, and in text of that kind the mark comes first.
+    """
+    head = data[:HEAD]
+    if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(PDF):
+        return True
+    return PDF in head[:PDF_WITHIN] and not _is_text(head)
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return not is_binary(head)
 
 
 def _opened(place: Place, read: Callable[[int, int, str], Text]) -> Text:
@@ -161,19 +180,32 @@ def _shown(
 ) -> Text:
     lines = [visible(line) for line in stretch.decoded(found.lines, encoding)]
     body = _numbered(lines, first) if numbered else "\n".join(lines)
+    way = (more or _from_line(first, body)) if len(lines) > 1 else None
     if found.part:
         body += "\n... (the line is longer than 5 MiB, a part of it is shown)"
     elif found.cut:
         body += f"\n... (stopped at 5 MiB; {more or f'start_line={first + len(lines)} gets the rest'})"
-    return Text(body or "(empty line)", more or _from_line(first), meta)
+    return Text(body or "(empty line)", way, meta)
 
 
-def _from_line(first: int) -> Callable[[str], str]:
-    return lambda head: f"start_line={first + head.count(chr(10))}"
+def _from_line(first: int, body: str) -> Callable[[str], str | None]:
+    """Return what names the line to go on at, after a head that was kept of a body which begins with line first."""
+
+    def way(head: str) -> str | None:
+        if "\n" in head:
+            return f"start_line={first + head.count(chr(10))}"
+        # The line that is cut would be cut there again.
+        return f"start_line={first + 1} for what follows the line" if "\n" in body else None
+
+    return way
 
 
 def _numbered(lines: Sequence[str], first: int) -> str:
     return "\n".join(f"{number}\t{line}" for number, line in enumerate(lines, first))
+
+
+def _whole_meta(data: bytes, text: Decoded, tag: str | None = None) -> dict[str, Any]:
+    return {"etag": tag or etag(data), "size": len(data), "newline": text.newline, "encoding": text.encoding}
 
 
 def _meta(fd: int, encoding: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from base64 import b64encode
 from functools import partial
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 from mcp_types import BlobResourceContents, EmbeddedResource, ImageContent
 from pydantic import Field
@@ -82,6 +83,6 @@ async def _binary(path: Place, parser: Parser) -> tuple[Blocks, str]:
             raise ToolError(Code.TOO_LARGE, f"{path.shown} takes too much to decode") from None
         return Blocks([ImageContent(type="image", data=b64encode(scaled).decode(), mime_type=mime)], meta), tag
     resource = BlobResourceContents(
-        uri=f"toolbox://files/{path.shown}", mime_type="application/octet-stream", blob=b64encode(data).decode()
+        uri=f"toolbox://files/{quote(path.shown)}", mime_type="application/octet-stream", blob=b64encode(data).decode()
     )
     return Blocks([EmbeddedResource(type="resource", resource=resource)], meta), tag

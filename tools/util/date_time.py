@@ -24,7 +24,8 @@ async def date_time(
     when = datetime.now(UTC) if timestamp is None else _moment(timestamp)
     seconds = (when - EPOCH) // timedelta(seconds=1)
     if format is None:
-        return Text(f"{when:%Y-%m-%d %H:%M:%S} UTC (unix {seconds})")
+        # strftime's %Y has less than four digits for the first years.
+        return Text(f"{when.replace(tzinfo=None).isoformat(' ', 'seconds')} UTC (unix {seconds})")
     # strftime's own %s counts from local time.
     known = re.sub(r"%(.)", lambda m: str(seconds) if m[1] == "s" else m[0], format)
     try:

@@ -63,6 +63,17 @@ async def test_a_refused_edit_leaves_the_file_alone(call, project, before, argum
     assert os.listdir(project) == ["f"]
 
 
+async def test_bytes_that_are_not_valid_are_shown_by_a_miss_as_by_a_read(call, project):
+    (project / "f").write_bytes(b"gr\xf6\xdfe x\xe2\x82 = 1\n")
+    shown = await call("read_file", path="f")
+    answer = await call("edit_file", path="f", old_string=shown, new_string="x")
+    assert answer["code"] == "no_match"
+    assert answer["error"].endswith(f"lines 1-1 (similarity 0.99):\n{shown}")
+    assert answer["hint"] == "old_string holds <U+XXXX> or U+FFFD, which the file has as other bytes"
+    answer = await call("edit_file", path="f", old_string=shown.replace("1", "2"), new_string="x")
+    assert answer["error"].endswith(f":\n{shown[:-1]}[-2-]{{+1+}}")
+
+
 @pytest.mark.parametrize(
     ("text", "old", "hint"),
     [
@@ -71,6 +82,8 @@ async def test_a_refused_edit_leaves_the_file_alone(call, project, before, argum
         ("say “hi”\n", 'say "hi"', "only quotes, dashes or spaces of another kind differ"),
         ('a "b"\nc\n', 'a \\"b\\"\\nc', 'old_string holds escapes such as \\n or \\" that the file has as characters'),
         ("Hello World\n", "hello world", "only letter case differs"),
+        ("caf\u00e9 bar\n", "cafe\u0301 bar", "only the Unicode form differs: composed or combining characters"),
+        ("a\x1b[0mb\n", "a<U+001B>[0mb", "old_string holds <U+XXXX> or U+FFFD, which the file has as other bytes"),
         ("one\ntwo\n", "1\tone\n2\ttwo", "old_string holds line numbers copied along; leave them out"),
     ],
 )

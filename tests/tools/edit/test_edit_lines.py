@@ -175,3 +175,13 @@ def test_a_file_of_line_ends_alone_takes_little_memory():
     finally:
         tracemalloc.stop()
     assert edited.text == text[:5] + "x\n" + text[5:]
+
+
+@pytest.mark.parametrize("expected", [1, 100_000, 100_001])
+async def test_more_occurrences_than_are_counted_are_never_taken_for_all(call, project, expected):
+    before = "a\n" * 100_001
+    (project / "f").write_text(before)
+    answer = await call("edit_lines", path="f", operation="delete", match_lines=["a"], expected_count=expected)
+    assert answer["code"] == "ambiguous_match"
+    assert answer["error"].startswith("match_lines occurs more than 100000 times, at lines 1, 2, 3, ")
+    assert (project / "f").read_text() == before

@@ -163,8 +163,18 @@ async def test_the_pages_of_a_pdf_are_read_by_content_and_by_name(call, project)
     for name in ("plain.pdf", "PLAIN.PDF"):
         (project / name).write_text("this is no PDF\n")
         assert await call.code("read_file", path=name) == "binary_file"
-    (project / "text.txt").write_text("this is about %PDF-1.7\n" * 100)
     assert await call.code("read_file", path="by-content", tail=1) == "binary_file"
+    (project / "behind-junk").write_bytes(b"\x00\xfe\xff junk\n" + written("one"))
+    assert await call("read_file", path="behind-junk") == "--- page 1 ---\none"
+
+
+@pytest.mark.parametrize("text", ["this is about %PDF-1.7\n" * 100, "größe\n%PDF-1.4\n", "a %PDF-".ljust(8191) + "ü"])
+@pytest.mark.parametrize("arguments", [{}, {"start_line": 1}, {"tail": 500}])
+async def test_text_that_speaks_of_the_mark_of_a_pdf_is_text(call, project, text, arguments):
+    (project / "notes.md").write_text(text)
+    call.tokens = 10_000
+    assert await call("read_file", path="notes.md", **arguments) == text.removesuffix("\n")
+    assert "\nencoding: utf-8\n" in await call("file_info", path="notes.md")
 
 
 async def test_what_a_pdf_hides_in_its_text_is_shown(call, project):

@@ -1,5 +1,6 @@
 import hashlib
 import os
+import re
 import socket
 
 import pytest
@@ -105,6 +106,8 @@ async def test_tells_etag_size_newline_and_encoding(call, project):
     assert meta["etag"] == hashlib.sha256(b"a\r\nb\n").hexdigest()[:16]
     assert (meta["size"], meta["newline"], meta["encoding"]) == (5, "mixed", "utf-8")
     assert meta["call_id"]
+    marked = (await call.result("read_file", {"path": "f", "start_match": ["b"]})).meta
+    assert {**marked, "call_id": ""} == {**meta, "call_id": ""}
 
 
 async def test_a_whole_file_above_five_mebibytes_is_too_large_but_its_parts_are_not(call, project):
@@ -134,6 +137,28 @@ async def test_the_cut_of_a_long_file_says_where_to_go_on(call, project):
     assert f"; start_line={head.count(chr(10)) + 1}] ..." in rest
     again = await call("read_file", path="long", start_line=head.count("\n") + 1, end_line=head.count("\n") + 1)
     assert again.startswith(head.rpartition("\n")[2])
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "way"),
+    [
+        ("x y " * 1000, {}, None),
+        ("x y " * 1000, {"numbered": True}, None),
+        ("a\n" + "x y " * 1000, {"start_line": 2}, None),
+        ("a\n" + "x y " * 1000, {"tail": 1}, None),
+        ("x y " * 1000 + "\nb\n", {}, "start_line=2 for what follows the line"),
+        ("a\n" + "x y " * 1000 + "\nb\n", {"start_line": 2}, "start_line=3 for what follows the line"),
+        ("a\n" + "x y " * 1000 + "\nb\n", {"start_match": ["a"]}, "start_line=2"),
+    ],
+)
+async def test_a_cut_in_the_first_line_never_names_that_line_again(call, project, text, arguments, way):
+    call.tokens = 100
+    (project / "long").write_text(text)
+    found = re.search(
+        r"\.\.\. \[about \d+ tokens cut(?:; (.*))?\] \.\.\.", await call("read_file", path="long", **arguments)
+    )
+    assert found
+    assert found[1] == way
 
 
 @pytest.mark.parametrize("kind", ["fifo", "socket", "folder", "missing"])
@@ -203,3 +228,10 @@ async def test_binary_is_refused_as_text_and_sent_as_a_resource_when_asked(call,
     result = await call.result("read_file", {"path": "b", "encoding": "binary"})
     resource = result.content[0].resource
     assert (resource.uri, resource.blob) == ("toolbox://files/b", "AAEC")
+
+
+async def test_the_address_of_a_binary_file_is_a_valid_one(call, project):
+    (project / "d").mkdir()
+    (project / "d" / "hé x#%41?.bin").write_bytes(b"\0")
+    found = await call.result("read_file", {"path": "d/hé x#%41?.bin", "encoding": "binary"})
+    assert found.content[0].resource.uri == "toolbox://files/d/h%C3%A9%20x%23%2541%3F.bin"

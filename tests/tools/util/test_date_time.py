@@ -22,6 +22,7 @@ async def test_tells_the_time_in_utc(call):
         ({"timestamp": 0, "format": "%Y/%m/%d"}, "1970/01/01"),
         ({"timestamp": 0, "format": "%s"}, "0"),
         ({"timestamp": 0, "format": "%%s %Z"}, "%s UTC"),
+        ({"timestamp": -62135596800}, "0001-01-01 00:00:00 UTC (unix -62135596800)"),
         ({"timestamp": 253402300799}, "9999-12-31 23:59:59 UTC (unix 253402300799)"),
     ],
 )
