@@ -13,6 +13,7 @@ BACKTRACKING = re.compile(r"\(\?<?[=!]|\(\?>|\(\?P=|\\k<|\\[1-9]|[*+?}]\+|\(\?\(
 """What the linear engine refuses: look-around, atomic groups, back-references, possessive repeats, conditions, recursion."""
 
 _SPANNING = re.compile(r"(?<!\\)(?:\\\\)*(?:\\n|\(\?[a-zA-Z]*s)|\n")
+_RETURN = re.compile(r"(?<!\\)(?:\\\\)*\\r|\r")
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 _NEWLINE = r"(?:\r?\n)"
 
@@ -48,6 +49,12 @@ class Query:
     def spans(self) -> bool:
         """Tell whether a match may lie over several lines."""
         return "\n" in self.pattern if self.literal else spans_lines(self.pattern)
+
+    @property
+    def line_ends(self) -> list[str]:
+        """The arguments by which ripgrep takes CRLF for a line end; none where the pattern asks for a carriage return."""
+        asks = "\r" in self.pattern if self.literal else _RETURN.search(self.pattern)
+        return [] if asks and not self.spans else ["--crlf"]
 
     def for_ripgrep(self) -> list[str]:
         """Return the arguments that say it to ripgrep. ToolError bad_pattern for what no program can be given."""

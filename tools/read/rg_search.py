@@ -111,7 +111,7 @@ class Rg:
             "--with-filename",
             "--line-number",
             "--column",
-            "--crlf",
+            *query.line_ends,
             f"--max-count={limit + 1}",
             f"--before-context={query.before}",
             f"--after-context={query.after}",
@@ -164,7 +164,7 @@ class Rg:
             *query.for_ripgrep(),
             *self._bound,
             "--with-filename",
-            "--crlf",
+            *query.line_ends,
             "--count",
             *(["--max-count=1"] if query.output == "files" else []),
         ]
