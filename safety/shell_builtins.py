@@ -30,6 +30,8 @@ def _trap(judge: Judging, words: list[Word]) -> None:
 def _hash(judge: Judging, words: list[Word]) -> None:
     if any(word.text is None or (word.text.startswith("-") and "p" in word.text) for word in words):
         raise RefusedError("hash -p changes what a name means")
+    if judge.shell == "zsh" and any("=" in word.prefix for word in words):
+        raise RefusedError("hash with a = changes what a name means")
 
 
 def _enable(judge: Judging, words: list[Word]) -> None:

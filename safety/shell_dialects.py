@@ -44,7 +44,9 @@ POWERSHELL_REFUSED = names(
     "nal add-type import-module ipmo new-object invoke-wmimethod invoke-cimmethod register-scheduledtask "
     "wsl set-item si new-item function filter trap using workflow configuration kill"
 ) | SHELLS | RUNNERS  # fmt: skip
-POWERSHELL_BEFORE = names("if else elseif while do until for foreach switch try catch finally return begin process end")
+POWERSHELL_BEFORE = names(
+    "if else elseif while do until for foreach switch try catch finally return exit throw begin process end"
+)
 
 CMD = re.compile(
     r"(?P<gap>[ \t]+)|(?P<cut>&&|\|\||[&|()])|(?P<redirect>[0-9]?(?:>>|>|<)(?:&[0-9])?)|(?P<word>(?:[^\s&|()<>^%!\"]|\"[^\"%!\n]*\")+)"
@@ -63,6 +65,8 @@ def powershell(text: str) -> Iterator[str]:
     """Yield the names of the commands that PowerShell would run."""
     if re.search(r"\.\s*[A-Za-z_]\w*\s*\(|\$executioncontext", text, re.IGNORECASE):
         raise RefusedError("calls of methods are not looked through in PowerShell")
+    if re.search(r"(?:alias|function|variable)\s*:", text, re.IGNORECASE):
+        raise RefusedError("the drives of aliases and functions change what a name means")
     yield from _names(text, POWERSHELL, POWERSHELL_BEFORE, POWERSHELL_REFUSED)
 
 

@@ -30,16 +30,22 @@ FOREIGN_SHELLS = names("fish csh tcsh pwsh powershell cmd nu elvish xonsh osh")
 CODE_VARIABLES = names(
     "BASH_ENV PS4 PROMPT_COMMAND SHELLOPTS BASHOPTS BASH_ALIASES BASH_CMDS ZDOTDIR NULLCMD READNULLCMD"
 )
+# A value of one of these is read as arithmetic, because the variable is an integer in some shell.
+INTEGERS = names(
+    "SECONDS RANDOM SRANDOM OPTIND HISTCMD LINENO COLUMNS LINES TMOUT PPID BASHPID PGRP UID EUID GID EGID USER_ID KSHUID KSHEUID "
+    "KSHGID KSHEGID SHLVL HISTSIZE SAVEHIST MAILCHECK LISTMAX LOGCHECK KEYTIMEOUT BAUD DIRSTACKSIZE ERRNO TTYIDLE FUNCNEST PERIOD"
+)
 ZSH_VARIABLES = names("aliases galiases saliases functions commands builtins options")
 # Builtins that evaluate their arguments in ways no table can follow.
 EVALUATING = names("alias bind compgen complete compopt fc")
 OTHERS_EVALUATING = names(
     "- noglob nocorrect repeat foreach print functions zcompile setopt unsetopt emulate zmodload autoload sched hist r "
-    "nameref integer float compound enum namespace zstyle zpty zle vared bindkey"
+    "nameref integer float compound enum namespace zstyle zpty zle vared bindkey disable"
 )
 # zsh and ksh read the numbers that these take as arithmetic, in which an index can hold a command.
-COUNTING = names("shift exit return break continue ulimit sleep")
+COUNTING = names("shift exit return break continue ulimit sleep read")
 COMPARING = names("-eq -ne -lt -le -gt -ge")
+VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 NUMBERS = re.compile(r"%[^%A-Za-z]*[diouxXeEfFgGaAc*]")
 # GNU's programs where another system has its own by the plain name.
 GNU = names("rm rmdir env nice nohup stdbuf timeout time xargs find chroot")
@@ -125,6 +131,7 @@ class Judge:
         """Judge the name of a variable that gets a value."""
         if name in CODE_VARIABLES or name.startswith("BASH_FUNC_") or (self.shell == "zsh" and name in ZSH_VARIABLES):
             raise RefusedError(f"{name} is run as code by the shell")
+        self.evaluates |= name in INTEGERS
 
     def words(self, words: Sequence[Word]) -> None:
         """Judge a command given as words, the first of which is its name."""
@@ -174,15 +181,22 @@ class Judge:
             or (name in ("test", "[") and any(word.text in COMPARING for word in words))
             or (name == "printf" and words and NUMBERS.search(words[0].text or "%d"))
         )
-        if self.shell not in ("bash", "dash") and counts and any(word.text is None or word.latent for word in words):
+        if name == "printf":
+            words = words[1:] if words and words[0].text is not None else words
+        # A variable's name is as good as its value.
+        if (
+            self.shell not in ("bash", "dash")
+            and counts
+            and any(word.text is None or word.latent or VARIABLE.fullmatch(word.text) for word in words)
+        ):
             self.evaluates = True
             self.latent |= any(word.latent for word in words)
 
     def _declaring(self, name: str, words: list[Word]) -> None:
         """Builtins that name variables: an index in a name is evaluated, and so is a value under some names."""
-        if name in ("printf", "wait") and not any(
-            w.prefix.startswith(("-v", "-p")) or w.text is None for w in words[:2]
-        ):
+        if name == "printf" and not any(w.prefix.startswith("-v") or w.text is None for w in words[:2]):
+            return
+        if name == "wait" and not any(re.match(r"-[a-z]*p", w.prefix) or w.text is None for w in words):
             return
         if name in ("test", "["):
             operators = any(word.text in ("-v", "-R") for word in words)

@@ -411,6 +411,8 @@ class Grammar(Lines):
             if self.shell == "ksh" and word.text in ("function", "{"):
                 raise self.refuse("a type or a compound variable")
             latent |= word.latent
+            # `a=([x]=1)`
+            self.script.evaluates |= word.raw.startswith("[")
         if self.next() != ")":
             raise self.refuse("this does not parse")
         self.at += 1

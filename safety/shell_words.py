@@ -187,6 +187,8 @@ class Words:
         elif following and (following in SPECIAL or following == "_" or (following.isascii() and following.isalnum())):
             name = IDENTIFIER.match(self.text, self.at + 1)
             self.at = name.end() if name else self.at + 2
+            # zsh has an index without braces, too.
+            self.script.evaluates |= self.shell == "zsh" and self.next() == "["
             value.unknown(single=quoted and following != "@")
         elif self.shell == "zsh" or not (quoted or not following or following in META):
             raise self.refuse("a $ that stands for nothing")

@@ -116,7 +116,8 @@ WRAPPERS: Mapping[str, Wrapper] = {
 STARTERS = names(
     "nsenter setpriv prlimit setarch linux32 linux64 strace ltrace valgrind gdb fakeroot proot firejail parallel sem script "
     "sg runuser pkexec run0 gosu su-exec systemd-run start-stop-daemon chronic ifne unbuffer rlwrap chpst softlimit cpulimit "
-    "faketime eatmydata catchsegv xvfb-run dbus-run-session caffeinate screen tmux dtach abduco at batch npx uvx entr"
+    "faketime eatmydata catchsegv xvfb-run dbus-run-session caffeinate screen tmux dtach abduco at batch npx uvx entr "
+    "ssh-agent dbus-launch i386 x86_64 uname26 numactl perf choom uclampset tini dumb-init bwrap trickle proxychains torsocks"
 )
 """Programs that start another one, with options of their own: every word behind them is taken for a name."""
 
@@ -216,8 +217,6 @@ def inner_shell(judge: Judging, name: str, words: list[Word]) -> None:
             words = words[1:]
     if not words:
         raise RefusedError(f"{name} would run what it reads from its input, which cannot be checked")
-    if words[0].text is None and not inline and _is_path(words[0]):
-        return
     operand = literal(name, words[0])
     if inline:
         if any(mark in operand for mark in judge.replaced):
@@ -248,6 +247,7 @@ def _env(judge: Judging, words: list[Word]) -> None:
 
 def _xargs(judge: Judging, words: list[Word]) -> None:
     mark: str | None = None
+    counted = False
     while words:
         text = literal("xargs", words[0])
         if text == "--":
@@ -269,10 +269,13 @@ def _xargs(judge: Judging, words: list[Word]) -> None:
         if (found["value"] and not value) or (found["long"] and found["equals"] is None):
             value = literal("xargs", words[0]) if words else ""
             words = words[1:]
+        counted |= re.match(r"-[Lln]|--max-(?:lines|args)", text) is not None
         if found["value"] == "I":
             mark = value
         elif text.startswith(("-i", "--replace")):
             mark = found["i"] or found["replace"] or "{}"
+    if counted and mark is not None:
+        raise RefusedError("xargs with both a mark and a count, of which the last one holds")
     if words:
         # What xargs reads comes behind the words, or in the place of the mark.
         _replaced(judge, mark, words if mark is not None else [*words, Word("what xargs reads", None, single=False)])

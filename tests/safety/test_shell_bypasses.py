@@ -43,6 +43,10 @@ BYPASSES = [
     'ls | while :; do rm x; done', 'if ! rm x; then :; fi', '{ ls; } && rm x', '( ls ) ; rm x', 'ls||rm x', 'ls &&\nrm x', 'ls |\nrm x', '>f<g rm x', '3>f rm x', 'a=b c=d rm x',
     'a[1]=b rm x', 'a+=b rm x', 'time ! rm x', '! time rm x', 'sudo -u me ls', '/usr/bin/sudo ls', "su -c 'rm x'", "bash-static -c 'rm x'", "oksh -c 'rm x'",
     'bash -c "bash -c \'bash -c \\"rm x\\"\'"', "bash -euxo pipefail -c 'rm x'", "bash -o pipefail -O nullglob -c 'rm x'", "bash --norc --noprofile -c 'rm x'", "bash -c -- 'rm x'",
+    "x='a[$(rm x)]'; z=([x]=1)", "x='a[$(rm x)]'; z+=([x]=1)", "SECONDS='a[$(rm x)]'", "read RANDOM <<< 'a[$(rm x)]'", "for OPTIND in 'a[$(rm x)]'; do :; done",
+    "printf -v SRANDOM 'a[$(rm x)]'", "export HISTCMD='a[$(rm x)]'", "wait -np 'a[$(rm x)]'", "wait -f -n -p 'a[$(rm x)]'", "echo rm x | xargs -I X -L 1 env", "echo rm x | xargs -IX -n1 nice", "echo rm x | xargs -i -l env",
+    "echo rm x | xargs --replace=X --max-args=1 env", "echo rm x | bash -- /run/../dev/std?n", "cd /tmp; echo rm x | bash -- ../dev/std?n", "cd /dev; echo rm x | sh -- std?n", "f=../dev/stdin; echo rm x | bash -- \"/tmp/$f\"",
+    "echo rm x | bash -- a/../dev/std{in,in}", "ssh-agent rm x", "x86_64 rm x", "choom -n 1 -- rm x", "numactl -C 0 rm x", "perf stat rm x", "dumb-init rm x", "tini -- rm x", "bwrap --bind / / rm x",
     'bash -c \'eval "$0"\' \'rm x\'', 'bash -c \'"$0" "$1"\' rm x', "bash -c '$1 x' _ rm", 'sh -c \'sh ./"$1"\' _ rm',
 ]  # fmt: skip
 ONE_SHELL = [
@@ -57,6 +61,9 @@ ONE_SHELL = [
     ("pwsh", 'ls | % { rm $_ }'), ("pwsh", '&{rm x}'), ("pwsh", '.{rm x}'), ("pwsh", 'if(1){rm x}'), ("pwsh", 'try{rm x}catch{}'), ("pwsh", '$f={rm x}; &$f'),
     ("pwsh", '(gcm rm) | % Invoke'), ("pwsh", 'ls "$(rm x)"'), ("pwsh", 'ls @(rm x)'), ("pwsh", 'rm`'), ("pwsh", '"rm" | iex'), ("cmd", 'find . -exec del x'), ("cmd", 'timeout 5 del x'),
     ("cmd", 'sh -c "del x"'), ("cmd", 'busybox del x'), ("cmd", 'dir&del x'), ("cmd", 'dir|del x'), ("cmd", '<nul del x'), ("cmd", 'del>nul x'), ("cmd", '.\\del x'),
+    ("zsh", "hash l=/bin/rm; l x"), ("zsh", "disable -r '[['; eval '[[ x || rm x ]]'"), ("zsh", "x='a[$(rm x)]'; echo $a[x]"), ("zsh", "x='a[$(rm x)]'; echo \"$a[x]\""), ("zsh", "x='a[$(rm x)]'; exit x"),
+    ("zsh", "x='a[$(rm x)]'; printf %d x"), ("ksh", "x='a[$(rm x)]'; [ x -gt 1 ]"), ("sh", "x='a[$(rm x)]'; ulimit -n x"), ("sh", "PGRP='a[$(rm x)]'"), ("ksh", "COLUMNS='a[$(rm x)]'"), ("zsh", "x='a[$(rm x)]'; read -t x y"),
+    ("pwsh", 'exit rm x'), ("pwsh", 'throw rm x'), ("pwsh", "$alias:l = 'rm'; l x"), ("pwsh", 'ni alias:l -value rm; l x'), ("pwsh", 'set-content Function:l rm; l x'), ("pwsh", 'copy-item alias:ri alias:l; l x'),
     ("cmd", '"C:\\x\\del.exe" x'), ("cmd", '%ComSpec% /c del x'), ("cmd", '!x!'), ("cmd", 'cmd /v:on /c del x'),
 ]  # fmt: skip
 EVERYDAY = [
@@ -67,6 +74,8 @@ EVERYDAY = [
     "bash scripts/test.sh", ". ./2024.env", "printf '%d items\n' 3", "printf '%s\n' '$(date)'", "[ $# -eq 0 ] && echo none", "exit 1", "sleep 0.1; ls", "strace -f ls -l", "parallel echo ::: a b c",
     "prlimit --nproc=5 ls", "tmux ls", "gtime ls", "gcc -o a a.c", "git grep foo", "go test ./...", "echo caf\u00e9", "cat na\u00efve.txt", "echo $'a\\tb'", "read -ra parts <<< 'a b'", "read -rp 'name? ' name < f",
     "for ((i = 0; i < 3; i++)); do echo $i; done", "case $x in rm) echo no;; esac", "echo 'find . -exec rm {} +'", "timeout 5 sh -c 'ls'", "command -v rm", "type -a rm", "printf -v out '%s' x; echo $out",
+    "x='$(date)'; [ -n x ] && echo [x]", "echo '$(date)'; [ \"$x\" = abc ]", "echo '`x`'; printf '%d of %d items\\n' 3 4",
+    "xargs -n 1 echo < f", "xargs -I {} -P 4 cp {} x", "disable=1; echo $disable", "echo '$(x)'; sleep 1m", "hash -r; hash ls",
 ]  # fmt: skip
 
 # Programs that run others by what their own arguments, files or variables say, and names that no list can know.
