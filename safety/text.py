@@ -1,6 +1,7 @@
 """Text that comes from outside: what it holds, how it is shown, how it is written back."""
 
 import codecs
+import copy
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -66,6 +67,9 @@ def clean(text: str) -> str:
 class IncrementalCleaner:
     """clean() over bytes that come in pieces: the pieces joined give what clean() gives of the whole."""
 
+    HELD = 5 * _STRING
+    """Bytes of which some text is certain, whatever they are."""
+
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._pending = ""
@@ -74,6 +78,13 @@ class IncrementalCleaner:
     def feed(self, data: bytes) -> str:
         """Take bytes and return the text that is certain by now. Holds back at most some 4 KiB."""
         return self._clean(self._decoder.decode(data), last=False)
+
+    def copy(self) -> "IncrementalCleaner":
+        """Return one that goes on from here by itself."""
+        made = copy.copy(self)
+        made._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        made._decoder.setstate(self._decoder.getstate())
+        return made
 
     def end(self) -> str:
         """Return the rest."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from toolbox_mcp.safety.text import IncrementalCleaner, clean
+from toolbox_mcp.safety.text import IncrementalCleaner
 
 UNREAD = 256 * 1024
 """Bytes of one stream that wait for a reader; older ones are dropped."""
@@ -34,7 +34,7 @@ class Unread:
     @property
     def waiting(self) -> bool:
         """Whether a read would return something."""
-        return bool(self._bytes or self._dropped)
+        return bool(self._dropped) or len(self._bytes) > IncrementalCleaner.HELD or bool(self.peek())
 
     def feed(self, data: bytes) -> bool:
         """Take the next bytes of the stream; tell whether older ones had to go."""
@@ -47,26 +47,23 @@ class Unread:
         return True
 
     def peek(self) -> str:
-        """Return the text that waits, without taking it."""
+        """Return what take() would, without taking it."""
         self._cut()
-        return _marker(self._dropped) + clean(self._bytes.decode("utf-8", "replace"))
+        return self._text(self._cleaner.copy())
 
     def take(self, *, last: bool = False) -> Taken:
         """Return the text that waits and forget it. last: the stream has ended, nothing is held back."""
         self._cut()
-        before = ""
-        if self._dropped:
-            # What was held back belongs before the gap, and nothing after it continues it.
-            before = self._cleaner.end()
-            self._cleaner = IncrementalCleaner()
-        text = self._cleaner.feed(bytes(self._bytes))
-        if last:
-            text += self._cleaner.end()
-            self._cleaner = IncrementalCleaner()
-        taken = Taken(before + _marker(self._dropped) + text, self._dropped)
+        text = self._text(self._cleaner) + (self._cleaner.end() if last else "")
+        taken = Taken(text, self._dropped)
         self._bytes.clear()
         self._dropped = 0
         return taken
+
+    def _text(self, cleaner: IncrementalCleaner) -> str:
+        # What was held back belongs before the gap, and nothing after it continues it.
+        before = cleaner.end() + _marker(self._dropped) if self._dropped else ""
+        return before + cleaner.feed(bytes(self._bytes))
 
     def _cut(self) -> None:
         over = len(self._bytes) - self._limit

@@ -275,6 +275,32 @@ async def test_a_character_that_comes_in_pieces_stays_whole(mine):
     assert "".join(seen) == "aé€😀\n"
 
 
+async def in_two(mine, first, rest_):
+    """Start a program that writes first, and the rest when it gets a line."""
+    text = f"import os,sys\nos.write(1,{first!r}); sys.stdin.readline(); os.write(1,{rest_!r}); sys.stdin.read()"
+    return (await mine.start(py(text), stdin=True)).id
+
+
+@pytest.mark.parametrize(("first", "rest_", "pattern"), [(b"\xc3", b"\xa9", "^é$"), (b"a\x1b[3", b"1mb", "^b$")])
+async def test_what_a_read_holds_back_is_there_for_the_pattern_of_the_next(mine, first, rest_, pattern):
+    id_ = await in_two(mine, first, rest_)
+    await eventually(lambda: len(mine._all.find("me", id_).process._streams["stdout"]), 10)
+    await mine.output(id_)
+    await mine.write(id_, b"\n")
+    assert (await mine.output(id_, 10, pattern)).matched
+
+
+async def test_a_read_waits_for_the_rest_of_a_character(mine):
+    id_ = await in_two(mine, b"\xc3", b"\xa9")
+    await eventually(lambda: len(mine._all.find("me", id_).process._streams["stdout"]), 10)
+    assert mine.peek(id_, "stdout") == ""
+    async with asyncio.TaskGroup() as tasks:
+        reading = tasks.create_task(mine.output(id_, 10))
+        await asyncio.sleep(0)
+        await mine.write(id_, b"\n")
+    assert reading.result().stdout == "é"
+
+
 async def test_a_line_without_end_is_kept_whole(mine):
     started = await mine.start(py("print('x'*100_000, end='')"))
     _, stdout, _ = await rest(mine, started.id)
