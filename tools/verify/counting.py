@@ -78,7 +78,12 @@ def unittest(text: str) -> Counts | None:
     ran = re.findall(r"^Ran (\d{1,9}) tests? in", text, re.MULTILINE)
     if not ran:
         return None
-    words = dict(re.findall(r"\b(failures|errors|skipped|unexpected successes)=(\d{1,9})", _last(text, "OK", "FAILED")))
+    # Expected failures are no failures.
+    words = dict(
+        re.findall(
+            r"(?<!expected )\b(failures|errors|skipped|unexpected successes)=(\d{1,9})", _last(text, "OK", "FAILED")
+        )
+    )
     failed = int(words.get("failures", 0)) + int(words.get("unexpected successes", 0))
     errors, skipped = int(words.get("errors", 0)), int(words.get("skipped", 0))
     return Counts(max(0, int(ran[-1]) - failed - errors - skipped), failed, errors, skipped)

@@ -136,7 +136,7 @@ class Project:
 
     def text(self, name: str) -> str:
         """Return the beginning of a file, empty where there is none."""
-        return _beginning(os.path.join(self._base, name), SNIFFED).decode("utf-8", "replace")
+        return _beginning(os.path.join(self._base, name), SNIFFED).decode("utf-8-sig", "replace")
 
     def program(self, name: str) -> str:
         """Return what runs a Python program: that of the project's own environment, or the one on the PATH."""

@@ -139,4 +139,7 @@ def _event(line: bytes) -> Mapping[str, object] | None:
         found = json.loads(line) if line.startswith(b"{") else None
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and found else None
+    if not isinstance(found, dict) or not isinstance(found.get("Action"), str):
+        return None
+    named = all(isinstance(found.get(name), str | None) for name in ("Package", "Test"))
+    return found if named else None

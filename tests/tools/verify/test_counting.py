@@ -2,6 +2,7 @@ import pytest
 
 from toolbox_mcp.tools.verify import counting
 from toolbox_mcp.tools.verify.counting import Counts
+from toolbox_mcp.tools.verify.summary import GoEvents
 
 
 @pytest.mark.parametrize(
@@ -17,6 +18,8 @@ from toolbox_mcp.tools.verify.counting import Counts
         (counting.unittest, "Ran 4 tests in 0.1s\n\nFAILED (failures=1, errors=1, skipped=1)\n", Counts(1, 1, 1, 1)),
         (counting.unittest, "Ran 1 test in 0.1s\n\nOK\n", Counts(1)),
         (counting.unittest, "Ran 2 tests in 0.1s\n\nFAILED (unexpected successes=1)\n", Counts(1, 1)),
+        (counting.unittest, "Ran 2 tests in 0.1s\n\nOK (expected failures=1)\n", Counts(2)),
+        (counting.unittest, "Ran 5 tests in 0.1s\n\nFAILED (failures=2, errors=1, skipped=1, expected failures=1)\n", Counts(1, 2, 1, 1)),
         (counting.unittest, "", None),
         (counting.minitest, "4 runs, 2 assertions, 1 failures, 1 errors, 1 skips\n", Counts(1, 1, 1, 1)),
         (counting.minitest, "3 tests, 4 assertions, 1 failures, 0 errors, 0 pendings, 1 omissions, 0 notifications\n", Counts(1, 1, 0, 1)),
@@ -45,3 +48,13 @@ def test_counts_are_read_off_what_a_runner_says(read, text, counts):
 )
 def test_counts_in_words(counts, words):
     assert str(counts) == words
+
+
+@pytest.mark.parametrize(
+    "event",
+    [b'{"Action": []}', b'{"Action": "output", "Package": {}, "Output": "x"}', b'{"Action": "fail", "Test": []}'],
+)
+def test_what_is_no_event_of_go_is_passed_over(event):
+    events = GoEvents()
+    events.feed("stdout", event + b'\n{"Action": "pass", "Package": "p", "Test": "T"}\n')
+    assert events.counts() == Counts(1)

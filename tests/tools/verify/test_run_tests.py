@@ -67,6 +67,12 @@ async def test_order_of_detection(call, fake, project):
         assert (first, second.split()[1]) == ("TESTS FAILED: exit 9", program)
 
 
+async def test_a_byte_order_mark_does_not_hide_what_a_project_file_says(call, fake, project):
+    fake("npm", "exit 9\n")
+    (project / "package.json").write_text("\ufeff" + NODE)
+    assert lines(await call("run_tests"))[1] == "$ npm test"
+
+
 async def test_a_gemfile_means_bundle_exec(call, fake, files):
     fake("bundle", 'echo "$@"\n')
     files(Gemfile="", _dot_rspec="")
