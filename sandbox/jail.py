@@ -12,6 +12,7 @@ import asyncio
 import math
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args
@@ -48,6 +49,9 @@ T = TypeVar("T")
 Mode = Literal["auto", "zygote", "fork"]
 OnUnsupported = Literal["warn", "raise", "ignore"]
 StrPath = str | os.PathLike[str]
+
+_MOST_MB = 1 << 40
+"""MiB; what is above it does not fit into a limit of the kernel together with what a process begins with."""
 
 
 @dataclass(frozen=True)
@@ -158,9 +162,10 @@ def configure(
 
     Units as in run; default_fs_allow is used where fs_allow is None.
     """
-    _positive("default_timeout", default_timeout)
-    _positive("default_memory_mb", default_memory_mb)
+    _positive("default_timeout", default_timeout, threading.TIMEOUT_MAX)
+    _memory("default_memory_mb", default_memory_mb)
     _one_of("on_unsupported", on_unsupported, OnUnsupported)
+    _list("default_fs_allow", default_fs_allow)
     _shared.defaults = _Defaults(default_timeout, default_memory_mb, tuple(default_fs_allow), on_unsupported)
 
 
@@ -212,10 +217,12 @@ class _Plan:
         timeout = defaults.timeout if self.timeout is None else self.timeout
         cpu = timeout if self.cpu_timeout is None else self.cpu_timeout
         memory_mb = defaults.memory_mb if self.memory_mb is None else self.memory_mb
-        _positive("timeout", timeout)
-        _positive("cpu_timeout", cpu)
-        _positive("memory_mb", memory_mb)
+        _positive("timeout", timeout, threading.TIMEOUT_MAX)
+        _positive("cpu_timeout", cpu, threading.TIMEOUT_MAX)
+        _memory("memory_mb", memory_mb)
         _positive("max_result", self.max_result)
+        _list("fs_allow", self.fs_allow)
+        _list("fs_read_allow", self.fs_read_allow)
         _one_of("mode", self.mode, Mode)
         _one_of("on_unsupported", self.on_unsupported or defaults.on_unsupported, OnUnsupported)
         write = existing(tuple(defaults.fs_allow if self.fs_allow is None else self.fs_allow))
@@ -223,7 +230,7 @@ class _Plan:
         return Order(
             timeout=timeout,
             cpu_seconds=math.ceil(cpu),
-            memory_mb=memory_mb,
+            memory_mb=int(memory_mb),
             walls=supported().walls,
             read=[*SYSTEM, *prefixes(), *import_roots(fn), *read],
             write=write,
@@ -276,9 +283,23 @@ def _probe() -> Support:
     return Support(platform, True, level, False, tuple(text for needed, text in missing.items() if level < needed))
 
 
-def _positive(name: str, value: float) -> None:
+def _positive(name: str, value: float, most: float = math.inf) -> None:
     if not value > 0 or value == math.inf:
         raise ValueError(f"{name} must be a positive number, not {value!r}")
+    if value > most:
+        raise ValueError(f"{name} must be at most {most:g}, not {value!r}")
+
+
+def _memory(name: str, value: int) -> None:
+    _positive(name, value, _MOST_MB)
+    if value != int(value):
+        raise ValueError(f"{name} must be a whole number, not {value!r}")
+
+
+def _list(name: str, paths: object) -> None:
+    # A string is a sequence of strings, too: its first letter is often the root.
+    if isinstance(paths, str | bytes | os.PathLike):
+        raise TypeError(f"{name} has to be a list of paths, not the path {paths!r}")
 
 
 def _one_of(name: str, value: str, choices: Any) -> None:

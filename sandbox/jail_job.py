@@ -220,7 +220,8 @@ class Job:
         code = os.waitstatus_to_exitcode(report["status"])
         if code >= 0:
             return jail_errors.SandboxError(f"no result: the process ended with exit status {code}")
-        name = signal.Signals(-code).name
+        # Real-time signals have no name of their own.
+        name = next((each.name for each in signal.Signals if each == -code), f"SIG{-code}")
         seconds, memory_mb = self._order.cpu_seconds, self._order.memory_mb
         if name == "SIGXCPU" or (name == "SIGKILL" and report["cpu"] >= seconds - 0.1):
             return jail_errors.TimeoutError(f"the CPU time of {seconds} s ran out")
@@ -265,6 +266,8 @@ def from_zygote(zygote: Zygote, order: Order, name: str) -> Job:
 
 def from_here(order: Order, fn: Callable[..., Any], args: tuple[Any, ...]) -> Job:
     """Fork this process and call fn there. Raises RuntimeError when it has more than one thread."""
+    import fcntl
+
     from toolbox_mcp.sandbox.jail_child import supervise
 
     order = replace(order, fork=True)
@@ -278,7 +281,9 @@ def from_here(order: Order, fn: Callable[..., Any], args: tuple[Any, ...]) -> Jo
     def fork(control: socket.socket, data: socket.socket) -> int:
         pid = os.fork()
         if not pid:
-            supervise(order, control.fileno(), data.fileno(), lambda _: fn(*args))
+            # A socket in the place of a stream that the caller has closed would be lost to the child's own.
+            above = [fcntl.fcntl(link, fcntl.F_DUPFD_CLOEXEC, 3) for link in (control, data)]
+            supervise(order, above[0], above[1], lambda _: fn(*args))
         return pid
 
     return _start(order, fork)

@@ -200,6 +200,12 @@ def test_a_violent_end_with_memory_left_names_the_signal(victims, number):
     assert caught.value.original_class is None
 
 
+@linux
+def test_a_violent_end_by_a_signal_without_a_name_is_an_error(victims):
+    with pytest.raises(jail.SandboxError, match="SIG40"):
+        jail.run(victims.dies_by, 40)
+
+
 def test_a_segmentation_fault_is_an_error_and_the_next_call_works(victims):
     with pytest.raises(jail.SandboxError, match="SIGSEGV"):
         jail.run(victims.touches_nothing)
@@ -470,6 +476,18 @@ def test_a_closure_runs_in_a_fork(victims):
     )
 
 
+def test_a_fork_of_a_process_without_standard_streams_works():
+    assert (
+        alone("""
+        import os
+        from toolbox_mcp.sandbox import jail
+        os.close(0), os.close(2)
+        print(jail.run(lambda: 5))
+    """)
+        == "5"
+    )
+
+
 def test_a_fork_is_confined_too(tmp_path):
     (tmp_path / "secret").write_text("s")
     assert alone(
@@ -696,7 +714,11 @@ def test_an_explicit_list_replaces_the_default_one(victims, files):
         {"timeout": float("nan")},
         {"timeout": float("inf")},
         {"cpu_timeout": 0},
+        {"timeout": 1e10},
+        {"cpu_timeout": 1e19},
         {"memory_mb": 0},
+        {"memory_mb": 1.5},
+        {"memory_mb": 1 << 44},
         {"max_result": 0},
         {"mode": "thread"},
         {"on_unsupported": "shrug"},
@@ -705,6 +727,18 @@ def test_an_explicit_list_replaces_the_default_one(victims, files):
 def test_senseless_options_are_refused(victims, options):
     with pytest.raises(ValueError, match=next(iter(options))):
         jail.run(victims.echo, **options)
+
+
+@pytest.mark.parametrize("path", ["/x", b"/x", Path("/x")])
+@pytest.mark.parametrize("name", ["fs_allow", "fs_read_allow"])
+def test_one_path_in_the_place_of_a_list_is_refused(victims, tmp_path, monkeypatch, name, path):
+    # Letter by letter it would name the root, and x.
+    (tmp_path / "x").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TypeError, match=f"{name} has to be a list"):
+        jail.run(victims.echo, **{name: path})
+    with pytest.raises(TypeError, match="default_fs_allow has to be a list"):
+        jail.configure(default_fs_allow=path)
 
 
 # Platforms
