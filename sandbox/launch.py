@@ -34,6 +34,7 @@ _END = 1.0  # seconds in which a keeper ends everything
 _TRIES = 200
 _PAUSE = 0.01  # seconds between tries to hand a job over
 _LARGEST_REPORT = 64 * 1024
+_LARGEST_MESSAGE = 64 * 1024  # bytes; what is longer goes as a file, for the system bounds what a socket takes
 
 
 class SetupFailed(Exception):
@@ -188,6 +189,9 @@ class Launcher:
         """Start a program in a sandbox and return it when the sandbox stands. Raises SetupFailed."""
         message = json.dumps(job).encode()
         held, theirs = _connect()
+        if len(message) > _LARGEST_MESSAGE:
+            theirs.append(_in_memory(message))
+            message = b"{}"
         try:
             await self._request(message, theirs)
             await asyncio.wait([held.ready, held.ended], timeout=_SETUP, return_when=asyncio.FIRST_COMPLETED)
@@ -282,6 +286,15 @@ def _connect() -> tuple[Held, list[int]]:
     for fd in (feed, out, err):
         os.set_blocking(fd, False)
     return Held(ours, (feed, out, err)), [stdin, stdout, stderr, theirs.detach()]
+
+
+def _in_memory(data: bytes) -> int:
+    """Return a descriptor to read data from."""
+    fd = os.memfd_create("job")
+    with open(fd, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
 def unavailable(name: str, reason: str) -> ToolError:

@@ -24,7 +24,12 @@ from toolbox_mcp.sandbox.none import NoSandbox
 from toolbox_mcp.sandbox.pool import Pool, Startable
 from toolbox_mcp.sandbox.probes import Verdicts, qualify
 from toolbox_mcp.sandbox.seatbelt import Seatbelt
+from toolbox_mcp.sandbox.spawn import arguments_too_long
 from toolbox_mcp.sandbox.spec import ENVIRONMENT, MIB, FsPolicy, Job, Limits, Probe, Result
+
+_LONGEST_ARGUMENT, _ARGUMENTS = 128 * 1024, 3 << 19
+"""Bytes of one argument, which is Linux's limit, and of all: what Linux takes (execve(2): a quarter of the usual stack),
+less what the environment and a back end's own arguments take of it."""
 
 CONFINED = "it mounts, which confine forbids; auto, landlock and docker work under confine"
 """Why a back end with a mount namespace is none for a server that confines itself (sandbox/confine.py)."""
@@ -137,6 +142,7 @@ class Sandbox:
 
         cwd lies in folder. env comes above the sandbox's own environment. timeout: seconds of wall time and of CPU.
         """
+        _insist_on_size(argv)
         backend = await self.backend(LANGUAGES["python"])
         job = Job(
             argv=argv,
@@ -319,3 +325,10 @@ def _stamp(path: str) -> str:
     except OSError:
         return path
     return f"{path} {seen.st_size} {seen.st_mtime_ns}"
+
+
+def _insist_on_size(argv: Sequence[str]) -> None:
+    """ToolError(too_large) for arguments that no program of this system can be started with."""
+    sizes = [len(os.fsencode(word)) + 1 for word in argv]
+    if max(sizes) > _LONGEST_ARGUMENT or sum(sizes) + 8 * len(sizes) > _ARGUMENTS:
+        raise arguments_too_long(argv[0])

@@ -140,10 +140,15 @@ def _folder(cwd: str | os.PathLike[str] | int) -> str:
     return f"/proc/self/fd/{cwd}"
 
 
+def arguments_too_long(program: str) -> ToolError:
+    """Return the error for arguments that the system does not pass on."""
+    return ToolError(Code.TOO_LARGE, f"the arguments for {os.path.basename(program)} are longer than the system takes")
+
+
 def _refusal(program: str, failure: OSError, cwd: str | os.PathLike[str] | int) -> ToolError:
     name = os.path.basename(program) or program
     if failure.errno == errno.E2BIG:
-        return ToolError(Code.TOO_LARGE, f"the arguments for {name} are longer than the system takes")
+        return arguments_too_long(name)
     if failure.filename is not None and failure.filename == _folder(cwd):
         return ToolError(Code.NOT_A_DIRECTORY, "the working directory is not a folder that can be entered")
     if failure.errno == errno.ENOEXEC:

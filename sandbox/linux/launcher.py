@@ -101,7 +101,7 @@ def _reap(keepers: set[int]) -> None:
 
 def _receive(requests: socket.socket) -> tuple[bytes | None, list[int]]:
     passed = array.array("i")
-    room = socket.CMSG_SPACE(DESCRIPTORS * passed.itemsize)
+    room = socket.CMSG_SPACE((DESCRIPTORS + 1) * passed.itemsize)
     try:
         data, ancillary, _, _ = requests.recvmsg(LARGEST_REQUEST, room, socket.MSG_CMSG_CLOEXEC)
     except OSError:
@@ -109,9 +109,14 @@ def _receive(requests: socket.socket) -> tuple[bytes | None, list[int]]:
     for level, kind, content in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             passed.frombytes(content[: len(content) - len(content) % passed.itemsize])
-    if not data or len(passed) != DESCRIPTORS:
+    if not data or len(passed) not in (DESCRIPTORS, DESCRIPTORS + 1):
         return None, []
-    return data, list(passed)
+    descriptors = list(passed)
+    if len(descriptors) > DESCRIPTORS:
+        # A job too long for a message.
+        with open(descriptors.pop(), "rb") as file:
+            data = file.read()
+    return data, descriptors
 
 
 def _noticed(number: int, frame: FrameType | None) -> None:

@@ -65,3 +65,15 @@ async def test_without_a_back_end_nothing_runs(call, project, tool):
 
 async def test_a_program_that_is_not_installed_is_told(confining):
     assert await confining.code("bash", command="absent-program", sandboxed=True) == "unavailable"
+
+
+async def test_a_sandboxed_command_and_its_variables_may_be_as_long_as_others(confining):
+    env = {f"V{n}": "x" * 32_000 for n in range(7)}
+    line = f"echo $((${{#V0}} + ${{#V6}})); echo {'é' * 30_000} | wc -c"
+    assert (await run(confining, "shell", line, env=env, sandboxed=True))["stdout"] == "64000\n60001\n"
+
+
+@pytest.mark.parametrize("args", [["x" * 140_000], ["x" * 1000] * 4000])
+async def test_arguments_that_the_system_does_not_take_are_too_large_in_a_sandbox_too(confining, args):
+    for sandboxed in (False, True):
+        assert await confining.code("bash", command="sh", args=args, sandboxed=sandboxed) == "too_large"
