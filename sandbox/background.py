@@ -33,6 +33,7 @@ _ORPHANS = 1.0  # seconds between two looks whether what an ended process left i
 _LOOK = 0.02  # seconds between two looks at a tree that is to end
 _MATCH_EVERY = 0.05  # seconds between two searches in output that keeps coming
 _REST = 0.005  # seconds of not reading a stream whose unread output is dropped anyway: some 50 MB/s
+_WINDOW = (24, 80)  # lines and columns of a terminal, as most programs assume where they cannot ask
 _END_OF_FILE = b"\x04"  # ^D, which a terminal in its usual mode takes for the end of input
 
 
@@ -94,9 +95,13 @@ class Background:
     def _on_terminal(self, argv: Sequence[str], cwd: str, env: Mapping[str, str], rlimits: Rlimits | None) -> Program:
         if sys.platform == "win32":
             raise ToolError(Code.UNSUPPORTED_PLATFORM, "pty is not offered on Windows")
+        import termios
+
         ours, theirs = os.openpty()
         try:
             os.set_blocking(ours, False)
+            # One without a size has no columns, and programs that divide its width fail.
+            termios.tcsetwinsize(theirs, _WINDOW)
             # Programs that find no TERM complain; with this one they leave escape sequences out.
             program = spawn(argv, cwd=cwd, env={"TERM": "dumb", **env}, rlimits=rlimits, terminal=os.ttyname(theirs))
         except BaseException:

@@ -501,6 +501,12 @@ async def test_a_terminal_is_one(mine):
     assert (got.exit_code, stdout.strip()) == (0, "end")
 
 
+async def test_a_terminal_has_a_size(mine):
+    started = await mine.start(["stty", "size"], pty=True)
+    _, stdout, _ = await rest(mine, started.id)
+    assert stdout == "24 80\n"
+
+
 async def test_what_was_written_last_on_a_terminal_is_not_lost(mine):
     for _ in range(10):
         started = await mine.start(sh("echo last words"), pty=True)
