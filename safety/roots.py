@@ -55,12 +55,11 @@ class Roots:
         if engine is Engine.OPENAT2 and call is None:
             raise OSError(errno.ENOSYS, "openat2 does not work here")
         self.engine = Engine.OPENAT2 if call else Engine.WALK
-        self._roots: list[Root] = []
+        self._open: list[int] = []
         try:
-            for folder in folders:
-                self._roots.append(_root(folder))
+            self._roots = [self._opened(folder) for folder in folders]
             # Opened as a place to start from only: a server that confines itself may not read this folder.
-            self._system = _root("/", getattr(os, "O_PATH", os.O_RDONLY))
+            self._system = self._opened("/", getattr(os, "O_PATH", os.O_RDONLY))
         except OSError:
             self.close()
             raise
@@ -94,14 +93,21 @@ class Roots:
         return tuple(root.fd for root in self._roots)
 
     def close(self) -> None:
-        """Give the descriptors back. Places of this object no longer work."""
-        for root in [*self._roots, *([self._system] if hasattr(self, "_system") else [])]:
-            os.close(root.fd)
-        self._roots.clear()
+        """Give the descriptors back, once. Places of this object no longer work."""
+        while self._open:
+            os.close(self._open.pop())
+        self._roots = []
 
     def opener(self, root: Root) -> Opener:
         """Return what opens beneath this root."""
         return self._anywhere if root is self._system else self._inside
+
+    def _opened(self, folder: str | Path, access: int = os.O_RDONLY) -> Root:
+        given = Path(os.path.abspath(folder))
+        path = given.resolve(strict=True)
+        fd = os.open(path, access | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._open.append(fd)
+        return Root(path, tuple(dict.fromkeys((path.parts[1:], given.parts[1:]))), fd)
 
     def _parse(self, raw: str) -> tuple[str, ...]:
         try:
@@ -135,13 +141,6 @@ class Roots:
 
     def _find_anywhere(self, parts: Sequence[str]) -> tuple[Root, tuple[str, ...]]:
         return self._system, tuple(parts)
-
-
-def _root(folder: str | Path, access: int = os.O_RDONLY) -> Root:
-    given = Path(os.path.abspath(folder))
-    path = given.resolve(strict=True)
-    fd = os.open(path, access | os.O_DIRECTORY | os.O_CLOEXEC)
-    return Root(path, tuple(dict.fromkeys((path.parts[1:], given.parts[1:]))), fd)
 
 
 @dataclass(frozen=True)

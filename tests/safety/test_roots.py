@@ -419,3 +419,12 @@ def test_links_with_many_dots_end(project, roots, outcome):
     for number in range(39):
         (project / f"b{number}").symlink_to(f"{bounce}b{number + 1}" if number < 38 else "f")
     assert outcome(lambda: roots.place("b0").target()) == "path_denied"
+
+
+def test_closing_twice_closes_nothing_else(tmp_path):
+    roots = Roots([tmp_path])
+    roots.close()
+    others = [os.open(os.devnull, os.O_RDONLY) for _ in range(4)]
+    roots.close()
+    for fd in others:
+        os.close(fd)
