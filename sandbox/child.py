@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import IO, Protocol
 
 from anyio import CancelScope
 
@@ -39,6 +39,79 @@ class Ended:
     status: int
     signal: int | None
     usage: Usage
+
+
+class NotStarted(Exception):
+    """A program could not be started in this way; in another one it may be."""
+
+
+class Started(Protocol):
+    """A process that was just started, with our ends of its pipes: descriptors, which the one who takes it closes."""
+
+    stdin: int | None
+    stdout: int | None
+    stderr: int | None
+
+    @property
+    def pid(self) -> int:
+        """Its number, which is nobody else's before collect()."""
+        ...
+
+    def is_over(self) -> bool:
+        """Tell whether it can be collected."""
+        ...
+
+    def collect(self) -> Ended | None:
+        """Give its number back, once, and say how it ended; None where it has not."""
+        ...
+
+
+class Spawned:
+    """What subprocess.Popen has started."""
+
+    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+        """Take it out of Popen's hands."""
+        self._popen = popen
+        self.stdin = _taken(popen.stdin)
+        self.stdout = _taken(popen.stdout)
+        self.stderr = _taken(popen.stderr)
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._popen.pid
+
+    def is_over(self) -> bool:
+        """Tell whether it can be collected: while a thread of it is left, /proc says that it is dead."""
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        except ChildProcessError:
+            return True
+
+    def collect(self) -> Ended | None:
+        """Collect it."""
+        ended = self._collected()
+        # Else Popen would warn of a child that it has not seen the end of.
+        self._popen.returncode = ended.status if ended else 128 + signal.SIGKILL
+        return ended
+
+    def _collected(self) -> Ended | None:
+        try:
+            pid, status, used = os.wait4(self.pid, os.WNOHANG)
+        except ChildProcessError:
+            return Ended(0, None, Usage())
+        if pid == 0:
+            return None
+        # A forked child starts with its parent's peak, which exec keeps: what is not above ours says nothing.
+        ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        peak = used.ru_maxrss * _RSS_UNIT if used.ru_maxrss > ours else 0
+        return ended_with(os.waitstatus_to_exitcode(status), Usage(round(used.ru_utime + used.ru_stime, 4), peak))
+
+
+def ended_with(code: int, usage: Usage | None = None) -> Ended:
+    """Return what an exit status says or, below zero, the number of a signal."""
+    usage = usage or Usage()
+    return Ended(code, None, usage) if code >= 0 else Ended(128 - code, -code, usage)
 
 
 class Child(Protocol):
@@ -111,21 +184,21 @@ class Program(Pipes):
     to mean something else.
     """
 
-    def __init__(self, popen: subprocess.Popen[bytes], marker: str, locks: int = 0) -> None:
-        super().__init__(_take(popen.stdin), _take(popen.stdout), _take(popen.stderr))
-        self._popen = popen
-        self.pid = popen.pid
+    def __init__(self, started: Started, marker: str, locks: int = 0) -> None:
+        super().__init__(started.stdin, started.stdout, started.stderr)
+        self._started = started
+        self.pid = started.pid
         self.helpers: frozenset[int] = frozenset()
         self.started = time.monotonic()
-        seen = tree.look(popen.pid)
-        self.origin = Origin(popen.pid, seen.start if seen else 0, marker, locks)
+        seen = tree.look(self.pid)
+        self.origin = Origin(self.pid, seen.start if seen else 0, marker, locks)
         self.known: dict[int, Process] = {}
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self._pidfd: int | None = None
         self._poll: asyncio.TimerHandle | None = None
         self._result: Ended | None = None
         if hasattr(os, "pidfd_open"):
-            self._pidfd = os.pidfd_open(popen.pid)
+            self._pidfd = os.pidfd_open(self.pid)
             self._loop.add_reader(self._pidfd, self._exited)
         else:
             self._look_again()
@@ -179,40 +252,18 @@ class Program(Pipes):
         while time.monotonic() < deadline:
             await asyncio.sleep(pause)
             pause = min(pause * 2, 0.02)
-            if self.sweep(leader=True) == 0 and (self.ended.done() or self._gone()):
+            if self.sweep(leader=True) == 0 and (self.ended.done() or self._started.is_over()):
                 return
 
     def reap(self) -> Ended:
         """Collect the leader and the dead it left to us, and let go of every descriptor."""
         if self._result is None:
-            self._result = self._collect()
-            self._popen.returncode = self._result.status
+            # Else unkillable for a second: in an uninterruptible sleep of the kernel. It stays a child.
+            self._result = self._started.collect() or ended_with(-signal.SIGKILL)
             tree.reap(self.known.values())
         self._forget()
         self.close_all()
         return self._result
-
-    def _collect(self) -> Ended:
-        try:
-            pid, status, used = os.wait4(self.pid, os.WNOHANG)
-        except ChildProcessError:
-            return Ended(0, None, Usage())
-        if pid == 0:
-            # Unkillable for a second: in an uninterruptible sleep of the kernel. It stays our child.
-            return Ended(128 + signal.SIGKILL, signal.SIGKILL, Usage())
-        # A forked child starts with its parent's peak, which exec keeps: what is not above ours says nothing.
-        ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        peak = used.ru_maxrss * _RSS_UNIT if used.ru_maxrss > ours else 0
-        usage = Usage(round(used.ru_utime + used.ru_stime, 4), peak)
-        code = os.waitstatus_to_exitcode(status)
-        return Ended(code, None, usage) if code >= 0 else Ended(128 - code, -code, usage)
-
-    def _gone(self) -> bool:
-        """Tell whether the leader can be collected: while a thread of it is left, /proc says that it is dead."""
-        try:
-            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
-        except ChildProcessError:
-            return True
 
     def _exited(self) -> None:
         self._forget()
@@ -220,8 +271,7 @@ class Program(Pipes):
             self.ended.set_result(None)
 
     def _look_again(self) -> None:
-        info = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-        if info is not None and info.si_pid:
+        if self._started.is_over():
             self._exited()
         else:
             self._poll = self._loop.call_later(_POLL, self._look_again)
@@ -235,12 +285,12 @@ class Program(Pipes):
             self._pidfd = None
 
 
-def _take(pipe: object) -> int | None:
-    """Take a pipe out of Popen's hands, non-blocking."""
+def _taken(pipe: IO[bytes] | None) -> int | None:
+    """Take a pipe out of another's hands, non-blocking."""
     if pipe is None:
         return None
-    fd: int = os.dup(pipe.fileno())  # type: ignore[attr-defined]
-    pipe.close()  # type: ignore[attr-defined]
+    fd = os.dup(pipe.fileno())
+    pipe.close()
     os.set_blocking(fd, False)
     return fd
 

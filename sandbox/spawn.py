@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolbox_mcp.safety.errors import Code, ToolError, not_installed
-from toolbox_mcp.sandbox.child import Program
+from toolbox_mcp.sandbox.child import Program, Spawned, Started
 from toolbox_mcp.sandbox.environment import which
 from toolbox_mcp.sandbox.tree import FILE_LOCKS, MARKER
 
@@ -39,7 +39,7 @@ def spawn(
     pass_fds: Sequence[int] = (),
     stdin: bool = True,
     terminal: str | None = None,
-    popen: "Callable[..., subprocess.Popen[bytes]]" = subprocess.Popen,
+    popen: Callable[..., subprocess.Popen[bytes] | Started] = subprocess.Popen,
 ) -> Program:
     """Start a program in a session of its own.
 
@@ -77,7 +77,7 @@ def spawn(
         # A NUL, or half of a surrogate pair.
         message = "arguments and variables of a program have to be valid Unicode without a NUL character"
         raise ToolError(Code.INVALID_ARGS, message) from None
-    return Program(started, marker, given)
+    return Program(Spawned(started) if isinstance(started, subprocess.Popen) else started, marker, given)
 
 
 @contextlib.contextmanager

@@ -91,7 +91,7 @@ async def assembled(
         sandbox = Sandbox(sandbox_settings(config, env))
         stack.push_async_callback(sandbox.aclose)
         ripgrep = find_ripgrep(roots.descriptors)
-        stack.callback(ripgrep.close)
+        stack.push_async_callback(ripgrep.aclose)
         base = str(roots.base)
         processes = Processes(
             worker,

@@ -11,7 +11,7 @@ from toolbox_mcp.sandbox.linux.syscalls import syscall
 NEWNS, NEWCGROUP, NEWUTS, NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
 
-NOSUID, NODEV, NOEXEC, BIND, RECURSIVE, PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+NOSUID, NODEV, NOEXEC, BIND, RECURSIVE, PRIVATE, SLAVE = 2, 4, 8, 4096, 16384, 1 << 18, 1 << 19
 _DETACH = 2
 _READ_ONLY, _ATTR_NOSUID, _ATTR_NODEV, _ATTR_NOEXEC = 1, 2, 4, 8
 _MOUNT_SETATTR = 442
@@ -77,10 +77,7 @@ def build_root(
     every = [*((path, True) for path in read), *((path, False) for path in write)]
     shown = [(os.path.realpath(path), read_only) for path, read_only in every]
     links = [*links, *((path, os.readlink(path)) for path, _ in every if os.path.islink(path))]
-    mount("tmpfs", _STAGE, "tmpfs", NOSUID | NODEV, "size=1m,mode=755,nr_inodes=4096")
-    os.mkdir(_STAGE + _HOST)
-    syscall(_PIVOT_ROOT[os.uname().machine], _STAGE.encode(), (_STAGE + _HOST).encode())
-    os.chdir("/")
+    _enter_new_root()
     for place, target in links:
         os.makedirs(os.path.dirname(place), exist_ok=True)
         if not os.path.lexists(place):
@@ -96,6 +93,35 @@ def build_root(
         if not read_only or not any(path == above or path.startswith(above + "/") for above in seen):
             _show(_HOST + path, path, _ATTR_NOSUID | _ATTR_NODEV | (_READ_ONLY if read_only else 0))
             seen.add(path)
+    _leave_old_root()
+
+
+def build_view(folders: Iterable[str], programs: Iterable[str], scratch: str, size: int) -> None:
+    """Move the caller, alone in a fresh mount namespace, into a root that holds what is given, at its own places.
+
+    folders are seen read-only, and nothing in them is run; what is mounted below them later is seen, too. programs:
+    files and folders that are run. scratch: a folder of `size` bytes of memory that is made. What is missing is left out.
+    """
+    mount(None, "/", None, RECURSIVE | SLAVE)
+    _enter_new_root()
+    for folder in sorted(folders):
+        _show(_HOST + folder, folder, _READ_ONLY | _ATTR_NOSUID | _ATTR_NODEV | _ATTR_NOEXEC)
+    for path in programs:
+        _show(_HOST + path, path, _READ_ONLY | _ATTR_NOSUID | _ATTR_NODEV)
+    os.mkdir(scratch)
+    mount("tmpfs", scratch, "tmpfs", NOSUID | NODEV | NOEXEC, f"size={size},mode=700,nr_inodes=4096")
+    _leave_old_root()
+
+
+def _enter_new_root() -> None:
+    """Be in an empty root, with the one of before in a folder of it."""
+    mount("tmpfs", _STAGE, "tmpfs", NOSUID | NODEV, "size=1m,mode=755,nr_inodes=4096")
+    os.mkdir(_STAGE + _HOST)
+    syscall(_PIVOT_ROOT[os.uname().machine], _STAGE.encode(), (_STAGE + _HOST).encode())
+    os.chdir("/")
+
+
+def _leave_old_root() -> None:
     if _libc.umount2(_HOST.encode(), _DETACH):
         raise _failure("umount of the host's root")
     os.rmdir(_HOST)

@@ -64,7 +64,7 @@ class Rg:
         """Run it over the scope; the output is read meanwhile."""
         argv = [*self.within.arguments, *arguments, "--null", "--", self.within.target]
         with self.within.opened() as fd:
-            async with self.program.start(argv, cwd=fd, timeout=self.left, stdin=self.within.rules) as run:
+            async with self.program.start(argv, cwd=fd, timeout=self.left, rules=self.within.rules) as run:
                 if self.sizes is None:
                     yield run
                     return

@@ -95,8 +95,6 @@ class Scope:
         above = rules_above(self.folder) if self.gitignore else b""
         # ripgrep would heed what lies above the root, too, so it is told what holds and looks at nothing above.
         arguments += ["--no-ignore-parent"] if self.gitignore else ["--no-ignore"]
-        if above:
-            arguments.append("--ignore-file=/dev/stdin")
         if self.folder.roots.no_xdev:
             arguments.append("--one-file-system")
         for name in sorted(self.ignored_dirs):
@@ -122,7 +120,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class RgScope:
-    """A scope as ripgrep is told of it: where it runs, what it searches, with which arguments and rules on stdin.
+    """A scope as ripgrep is told of it: where it runs, what it searches, with which arguments and rules of .gitignore.
 
     prefix: what stands before the paths that it reports, relative to the folder of the scope.
     """

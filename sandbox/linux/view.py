@@ -1,0 +1,230 @@
+"""The server's side of a view: starts the process that enters it, and gives it orders."""
+
+import array
+import asyncio
+import contextlib
+import errno
+import json
+import os
+import resource
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import toolbox_mcp
+from toolbox_mcp.sandbox import tree
+from toolbox_mcp.sandbox.child import Ended, NotStarted, Program, Started, ended_with, read_ready
+from toolbox_mcp.sandbox.linux.reader import LIBRARIES, is_static
+from toolbox_mcp.sandbox.linux.view_process import NUMBER
+from toolbox_mcp.sandbox.spawn import spawn
+from toolbox_mcp.sandbox.tree import FILE_LOCKS
+
+_BOOT = "import sys; exec(sys.stdin.readline())"
+_START_UP = (
+    "sys.path.append({root!r}); sys.dont_write_bytecode = True; "
+    "from toolbox_mcp.sandbox.linux.view_process import main; main({arguments!r})\n"
+)
+_START = 10.0  # seconds; a guess, for a machine that is some hundred times slower than usual
+_ANSWER = 2.0  # seconds in which a process that is not stopped has started a program; a guess
+
+
+class View:
+    """Starts a program where only some folders are, read-only. It stands some 30 ms after it is made, or never.
+
+    folders: descriptors, used while this is made and not after. Make it in a coroutine, on the main thread. Raises
+    ToolError where no process can be started.
+    """
+
+    def __init__(self, folders: Sequence[int], program: str | os.PathLike[str]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._orders, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._orders.setblocking(False)
+        program = os.fspath(program)
+        arguments = {
+            "socket": theirs.fileno(),
+            "parent": os.getpid(),
+            "folders": [[_path(fd), *_identity(fd)] for fd in folders],
+            "program": program,
+            "libraries": [] if is_static(program) else list(LIBRARIES),
+        }
+        self.trouble: str | None = None
+        self._stands = False
+        self._settled: asyncio.Future[None] = self._loop.create_future()
+        try:
+            root = str(Path(toolbox_mcp.__file__).parent.parent)
+            argv = [sys.executable, "-I", "-S", "-c", _BOOT]
+            self._process: Program | None = spawn(argv, cwd="/", env={}, pass_fds=(theirs.fileno(),))
+        except BaseException:
+            self._orders.close()
+            raise
+        finally:
+            theirs.close()
+        assert self._process.stdin is not None
+        # Less than a pipe holds.
+        os.write(self._process.stdin, _START_UP.format(root=root, arguments=arguments).encode())
+        self._process.close("stdin")
+        self._timer = self._loop.call_later(_START, self._settle, "it does not come up")
+        self._loop.add_reader(self._orders, self._greeted)
+
+    @property
+    def stands(self) -> bool:
+        """Tell whether programs can be started. Once that was so and is no longer, trouble says why."""
+        return self._stands
+
+    @property
+    def pid(self) -> int | None:
+        """The process in the view, None where there is none any more."""
+        return self._process.pid if self._process else None
+
+    async def settled(self) -> None:
+        """Wait until it stands, or is known not to."""
+        if not self._settled.done():
+            await asyncio.wait([self._settled])
+
+    def start(self, argv: Sequence[str], *, rules: bytes = b"", **options: Any) -> Started:
+        """Start the program as subprocess.Popen does, of whose arguments it takes those that spawn() gives.
+
+        rules: the content of a file that argv names by --ignore-file. Blocks for some tenths of a millisecond.
+        Raises NotStarted.
+        """
+        if not self._stands:
+            raise NotStarted(self.trouble or "it does not stand yet")
+        theirs, ours = _streams(options["stdin"])
+        report, reported = os.pipe()
+        given = [*theirs, reported, *([_in_memory(rules)] if rules else [])]
+        try:
+            try:
+                folder = os.stat(options["cwd"])
+                order = {
+                    "argv": list(argv),
+                    "env": dict(options["env"]),
+                    "cwd": os.readlink(options["cwd"]),
+                    "folder": [folder.st_dev, folder.st_ino],
+                    "locks": resource.getrlimit(FILE_LOCKS)[0],
+                }
+                self._send(json.dumps(order).encode(), given)
+            finally:
+                for fd in given:
+                    os.close(fd)
+            said = _said(report, _ANSWER)
+            if said is None:
+                self._lose("it does not answer, or has ended")
+                raise NotStarted(self.trouble)
+            if said < 0:
+                raise NotStarted(os.strerror(-said))
+            return _Child(said, report, *ours)
+        except BaseException:
+            for fd in filter(None, (report, *ours)):
+                os.close(fd)
+            raise
+
+    async def aclose(self) -> None:
+        """End the process. What it started goes on."""
+        self._lose("closed")
+        process, self._process = self._process, None
+        if process is not None:
+            await process.bury()
+
+    def _send(self, order: bytes, descriptors: list[int]) -> None:
+        passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+        try:
+            self._orders.sendmsg([order], passed)
+        except OSError as failure:
+            if failure.errno != errno.EMSGSIZE:
+                self._lose(failure.strerror or str(failure))
+            raise NotStarted(failure.strerror or str(failure)) from None
+
+    def _greeted(self) -> None:
+        with contextlib.suppress(OSError):
+            if self._orders.recv(16):
+                self._settle(None)
+                return
+        said = read_ready(self._process.stderr, 4096) if self._process and self._process.stderr is not None else None
+        self._settle((said or b"").decode("utf-8", "replace").strip().rpartition("\n")[2][-300:] or "it has ended")
+
+    def _settle(self, trouble: str | None) -> None:
+        self._timer.cancel()
+        self._loop.remove_reader(self._orders)
+        if trouble is None:
+            self._stands = True
+        else:
+            self._lose(trouble)
+        if not self._settled.done():
+            self._settled.set_result(None)
+
+    def _lose(self, why: str) -> None:
+        self._timer.cancel()
+        self._stands = False
+        self.trouble = self.trouble or why
+        if self._orders.fileno() >= 0:
+            self._loop.remove_reader(self._orders)
+            self._orders.close()
+        if not self._settled.done():
+            self._settled.set_result(None)
+
+
+class _Child:
+    """A program that the process in the view has started, and collects when this lets go of the report."""
+
+    def __init__(self, pid: int, report: int, stdin: int | None, stdout: int, stderr: int) -> None:
+        self.pid = pid
+        self.stdin = stdin
+        self.stdout: int | None = stdout
+        self.stderr: int | None = stderr
+        self._report = report
+
+    def is_over(self) -> bool:
+        """Tell whether its end was told, or nothing more will be."""
+        return bool(select.select([self._report], [], [], 0)[0])
+
+    def collect(self) -> Ended | None:
+        """Have it collected. Its end is told when its pidfd tells of it, or a moment later."""
+        seen = tree.look(self.pid)
+        code = _said(self._report, _ANSWER if seen is None or seen.dead else 0)
+        os.close(self._report)
+        return None if code is None else ended_with(code)
+
+
+def _streams(stdin: int) -> tuple[list[int], tuple[int | None, int, int]]:
+    """Make the pipes of a program; return its ends and ours. stdin: PIPE or DEVNULL."""
+    feed: int | None = None
+    if stdin == subprocess.PIPE:
+        source, feed = os.pipe()
+    else:
+        source = os.open(os.devnull, os.O_RDONLY)
+    out, stdout = os.pipe()
+    err, stderr = os.pipe()
+    for fd in filter(None, (feed, out, err)):
+        os.set_blocking(fd, False)
+    return [source, stdout, stderr], (feed, out, err)
+
+
+def _said(report: int, seconds: float) -> int | None:
+    """Return the next number of a report; None where none comes in time, or ever."""
+    poll = select.poll()
+    poll.register(report, select.POLLIN)
+    if not poll.poll(seconds * 1000):
+        return None
+    said = os.read(report, NUMBER.size)
+    return int(NUMBER.unpack(said)[0]) if said else None
+
+
+def _path(fd: int) -> str:
+    return os.readlink(f"/proc/self/fd/{fd}")
+
+
+def _identity(fd: int) -> tuple[int, int]:
+    seen = os.fstat(fd)
+    return seen.st_dev, seen.st_ino
+
+
+def _in_memory(data: bytes) -> int:
+    fd = os.memfd_create("rules")
+    with open(fd, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
