@@ -80,6 +80,15 @@ class Ripgrep:
             self._reader.close()
         self._reader = self._popen = None
 
+    async def confinement(self) -> str | None:
+        """Say what keeps it to its folders; None where nothing does."""
+        await self._standing_view()
+        if self._view:
+            await self._view.settled()
+            if self._view.stands:
+                return "a mount namespace"
+        return "Landlock" if self._folders and not unconfined() else None
+
     async def _standing_view(self) -> "View | None":
         """Return the view, where it stands. It is made at the first search, which does not wait for it."""
         if not self._folders or sys.platform != "linux":

@@ -13,7 +13,7 @@ from typing import IO
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.roots import Roots
 from toolbox_mcp.sandbox.environment import which
-from toolbox_mcp.sandbox.ripgrep import find_ripgrep, unconfined
+from toolbox_mcp.sandbox.ripgrep import Ripgrep, find_ripgrep, unconfined
 from toolbox_mcp.sandbox.spec import Probe
 from toolbox_mcp.server.config import Config
 from toolbox_mcp.server.errors import ConfigError
@@ -117,12 +117,27 @@ def _git(config: Config, env: Mapping[str, str]) -> Finding:
 
 
 def _ripgrep(config: Config) -> Finding:
+    import asyncio
+
+    async def confinement(ripgrep: Ripgrep) -> str | None:
+        try:
+            return await ripgrep.confinement()
+        finally:
+            await ripgrep.aclose()
+
     try:
-        place = find_ripgrep().binary
+        roots = Roots(config.roots)
+    except OSError:
+        return Finding("ripgrep", ABSENT, "nothing to search")  # told as a finding of its own
+    try:
+        ripgrep = find_ripgrep(roots.descriptors)
+        how = asyncio.run(confinement(ripgrep))
     except ToolError as e:
         return _absent("ripgrep", f"{e.error}; {e.hint}", needed=_exists(config, "read"))
-    why = unconfined()
-    return Finding("ripgrep", OK, f"{place}, {f'not confined: {why}' if why else 'confined to the roots by Landlock'}")
+    finally:
+        roots.close()
+    confined = f"confined to the roots by {how}" if how else f"not confined: {unconfined()}"
+    return Finding("ripgrep", OK, f"{ripgrep.binary}, {confined}")
 
 
 def _tokenizer(config: Config) -> Finding:

@@ -103,8 +103,8 @@ class Box:
                 **self.extra,
             )
             resources = Resources(processes, self.updates)
-            self._closers += [resources.aclose, worker.aclose, sandbox.aclose]
-            self._last = [ripgrep.close, roots.close]
+            self._closers += [resources.aclose, worker.aclose, sandbox.aclose, ripgrep.aclose]
+            self._last = [roots.close]
             # A task of its own, as a client has to be left in the task that entered it.
             ready = asyncio.Event()
             self._owner = asyncio.create_task(self._hold(build(pipeline, parts.owners, resources), ready))

@@ -50,6 +50,7 @@ def main(arguments: Mapping[str, Any]) -> None:
     """
     parent = arguments["parent"]
     orders = socket.socket(fileno=arguments["socket"])
+    orders.set_inheritable(False)
     sys.dont_write_bytecode = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _enter(arguments)

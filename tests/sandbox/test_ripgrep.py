@@ -38,7 +38,7 @@ async def search(ripgrep, root, case, until):
                 escapes += SECRET.encode() in found
     finally:
         os.close(fd)
-        ripgrep.close()
+        await ripgrep.aclose()
     return searches, escapes
 
 
@@ -75,7 +75,7 @@ async def test_a_confined_search_finds_what_lies_in_any_of_its_folders(tmp_path)
             ended = await run.wait()
         assert ended.status == 0
         os.close(fd)
-    ripgrep.close()
+    await ripgrep.aclose()
 
 
 async def test_where_landlock_fails_it_searches_unconfined_and_the_log_says_so(tmp_path, monkeypatch, caplog):
@@ -91,6 +91,6 @@ async def test_where_landlock_fails_it_searches_unconfined_and_the_log_says_so(t
     ripgrep = find_ripgrep([fd])
     async with ripgrep.start(["needle", "./"], cwd=fd, timeout=20) as run:
         assert [piece async for piece in run.chunks()] == [b"./a:needle\n"]
-    ripgrep.close()
+    await ripgrep.aclose()
     os.close(fd)
     assert "ripgrep is not confined: Argument list too long" in caplog.text

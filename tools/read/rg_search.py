@@ -259,7 +259,7 @@ def _judged(run: Streaming, ended: Ended, pattern: str) -> Cut:
     # Files that cannot be read go without a message, so what is told is about the pattern.
     if ended.status == 2 and run.stderr_tail.strip():
         raise _refused(pattern, run.stderr_tail)
-    return None
+    return "ripgrep was killed" if ended.signal else None
 
 
 def _refused(pattern: str, message: str) -> ToolError:

@@ -8,6 +8,8 @@ from toolbox_mcp.sandbox.ripgrep import Ripgrep
 from toolbox_mcp.tools.read import rg_search
 from toolbox_mcp.tools.read.sizes import EARLY
 
+pytestmark = pytest.mark.usefixtures("confinement")
+
 CODE = """import os
 
 def alpha():

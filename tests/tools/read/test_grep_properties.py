@@ -15,6 +15,8 @@ from toolbox_mcp.tools.settings import ToolSettings
 
 MANY = 10**6
 
+pytestmark = pytest.mark.usefixtures("confinement")
+
 WORDS = ["alpha", "Beta", "a", "b", "x-y", "1:2", "--", "", " ", "é", "ß", "(a", "\t"]
 NAMES = ["a", "b", "src", "a.py", "b.txt", "x-y", ".hid", "out", "1"]
 PATTERNS = [
