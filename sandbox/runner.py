@@ -332,7 +332,8 @@ class Streaming:
 
     async def wait(self) -> Ended:
         """Kill what is left of the program after its own end, or at the deadline, and tell how it ended."""
-        await asyncio.wait([self._program.ended], timeout=max(0.0, self._deadline - time.monotonic()))
+        if not self._program.ended.done():
+            await asyncio.wait([self._program.ended], timeout=max(0.0, self._deadline - time.monotonic()))
         self.timed_out = self.timed_out or not self._program.ended.done()
         return await self._program.bury()
 

@@ -20,6 +20,8 @@ MARKER = "TOOLBOX_CALL"
 FILE_LOCKS = 10
 """The number of the limit that carries the mark; Python has no name for it."""
 
+_FEW = 64
+"""Pids that are looked up one by one; a guess at where listing all begins to be quicker."""
 _LOCKS = re.compile(rb"^Max file locks +([0-9]+) ", re.MULTILINE)
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
@@ -153,7 +155,7 @@ def family(
     if last == origin.pid and not known:
         return []  # nobody was born since
     seen: dict[int, Process] = {}
-    for process in _candidates(origin, 0 if thorough or last < origin.pid else origin.pid):
+    for process in _candidates(origin) if thorough or last < origin.pid else _born_since(origin, last):
         seen[process.pid] = process
     ours = {p.pid for p in known if (now := seen.get(p.pid) or look(p.pid)) and now.start == p.start}
     for process in () if childless else descendants(origin.pid):
@@ -233,10 +235,26 @@ def _last_pid() -> int:
         return int(file.read().split()[4])
 
 
-def _candidates(origin: Origin, lowest: int) -> Iterator[Process]:
+def _candidates(origin: Origin, lowest: int = 0) -> Iterator[Process]:
     for name in os.listdir("/proc"):
         if name.isdecimal() and int(name) > lowest and (process := look(int(name))) and process.start >= origin.start:
             yield process
+
+
+def _born_since(origin: Origin, last: int) -> Iterator[Process]:
+    """Yield the processes with a higher pid than the leader's, up to the last pid given out.
+
+    A few numbers are asked for one by one: listing every process takes longer, and grows with what others run. Some
+    are those of threads, which /proc shows too when asked; they belong to whom their process belongs to.
+    """
+    first = origin.pid
+    while first < last <= origin.pid + _FEW:
+        for pid in range(first + 1, last + 1):
+            if (process := look(pid)) and process.start >= origin.start:
+                yield process
+        first, last = last, _last_pid()
+    if first != last:
+        yield from _candidates(origin, origin.pid if first < last else 0)
 
 
 def _by_ps(origin: Origin) -> list[Process]:

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 
 from toolbox_mcp.safety.errors import Code, ToolError
@@ -97,10 +98,7 @@ class Scope:
         arguments += ["--no-ignore-parent"] if self.gitignore else ["--no-ignore"]
         if self.folder.roots.no_xdev:
             arguments.append("--one-file-system")
-        for name in sorted(self.ignored_dirs):
-            arguments.append("--glob=!" + "".join("\\" + c if c in "*?[]{}\\!" else c for c in name) + "/")
-        # Names are looked up, where a pattern for any case would be tried on each path: a thirtieth of a search.
-        arguments += [f"--glob=!.{''.join(letters)}" for letters in product("gG", "iI", "tT")]
+        arguments += _leaving_out(self.ignored_dirs)
         arguments += self._narrowed()
         if not above:
             return RgScope(self.folder, "./", "./", tuple(arguments))
@@ -143,6 +141,15 @@ class RgScope:
     def name(self, path: bytes) -> str:
         """Return a path that ripgrep reports relative to the folder of the scope, as the system has it."""
         return os.fsdecode(path).removeprefix(self.prefix)
+
+
+@cache
+def _leaving_out(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the arguments by which ripgrep enters no folder of these names, and no .git."""
+    named = ("".join("\\" + c if c in "*?[]{}\\!" else c for c in name) for name in sorted(folders))
+    # Names are looked up, where a pattern for any case would be tried on each path: a thirtieth of a search.
+    gits = ("".join(letters) for letters in product("gG", "iI", "tT"))
+    return (*(f"--glob=!{name}/" for name in named), *(f"--glob=!.{git}" for git in gits))
 
 
 def _matcher(glob: str) -> Glob:
