@@ -89,10 +89,13 @@ class View:
         """Start the program as subprocess.Popen does, of whose arguments it takes those that spawn() gives.
 
         rules: the content of a file that argv names by --ignore-file. Blocks for some tenths of a millisecond.
-        Raises NotStarted.
+        Raises NotStarted; ValueError for arguments that no program can be given.
         """
         if not self._stands:
             raise NotStarted(self.trouble or "it does not stand yet")
+        for text in argv:
+            if b"\0" in os.fsencode(text):
+                raise ValueError("embedded null byte")
         theirs, ours = _streams(options["stdin"])
         report, reported = os.pipe()
         given = [*theirs, reported, *([_in_memory(rules)] if rules else [])]

@@ -35,7 +35,7 @@ DESCRIPTORS = 4
 NUMBER = struct.Struct("=i")
 """What is told of a program."""
 RULES = "/.rules"
-"""Where the view has the rules that came with orders, as files with the pids of their programs."""
+"""Where the view has the rules that came with orders, as numbered files."""
 
 _RULES_SIZE = 64 << 20  # bytes; a guess at far more than searches at a time have of them
 _RESTORED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT)

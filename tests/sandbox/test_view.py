@@ -230,6 +230,14 @@ async def test_arguments_that_are_too_long_are_left_to_another_way(places, view)
     assert await outcome(view, places / "root", "echo on") == ["on"]
 
 
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
+async def test_arguments_that_no_program_can_be_given_are_refused_as_popen_refuses_them(places, view, text):
+    for start in (lambda: begin(view, places / "root", text), lambda: subprocess.Popen([SHELL, text])):
+        with pytest.raises(ValueError, match="null|surrogate"):
+            start()
+    assert view.stands
+
+
 async def test_when_its_process_is_killed_nothing_more_is_started_and_the_way_says_so(places, view):
     os.kill(view.pid, signal.SIGKILL)
     with pytest.raises(NotStarted):
