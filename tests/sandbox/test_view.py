@@ -233,7 +233,7 @@ async def test_arguments_that_are_too_long_are_left_to_another_way(places, view)
 @pytest.mark.parametrize("text", ["a\0b", "\ud800"])
 async def test_arguments_that_no_program_can_be_given_are_refused_as_popen_refuses_them(places, view, text):
     for start in (lambda: begin(view, places / "root", text), lambda: subprocess.Popen([SHELL, text])):
-        with pytest.raises(ValueError, match="null|surrogate"):
+        with pytest.raises(ValueError, match=r"null|surrogate"):
             start()
     assert view.stands
 
