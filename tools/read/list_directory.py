@@ -96,7 +96,7 @@ def _inside(place: Place, hidden: bool, wanted: Wanted, stop: Stop) -> tuple[lis
         return "cancelled" if stop() else None
 
     rows: list[str] = []
-    fd = place.open_folder()
+    fd = place.target().open_folder()
     try:
         found, cut = _entries(fd, hidden, wanted, late)
         found.sort(key=_BY_NAME)
