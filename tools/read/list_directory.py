@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.ignore import MAX_ENTRIES, MAX_SECONDS, Entry, Walk
+from toolbox_mcp.safety.ignore import MAX_ENTRIES, MAX_SECONDS, Entry, Kind, Walk
 from toolbox_mcp.safety.paths import ProjectPath
 from toolbox_mcp.safety.roots import Place, refusal
 from toolbox_mcp.safety.text import visible_name
@@ -118,21 +118,27 @@ def _add(rows: list[str], entries: Sequence[os.DirEntry[str]]) -> None:
     if not "".join(names).isprintable():
         names = [visible_name(name) for name in names]
     for name, entry in zip(names, entries, strict=True):
-        kind = "other"
-        size: int | str = "-"
         try:
             if entry.is_file(follow_symlinks=False):
-                kind = "file"
                 status = entry.stat(follow_symlinks=False)
                 if status.st_mode & _TYPE == stat.S_IFREG:
-                    size = status.st_size
-            elif entry.is_dir(follow_symlinks=False):
-                kind = "dir"
-            elif entry.is_symlink():
-                kind = "symlink"
+                    rows.append(f"file\t{status.st_size}\t{name}")
+                    continue
         except OSError:
             pass
-        rows.append(f"{kind}\t{size}\t{name}")
+        rows.append(f"{_kind(entry)}\t-\t{name}")
+
+
+def _kind(entry: os.DirEntry[str]) -> Kind:
+    """Tell what the folder says that an entry is."""
+    try:
+        if entry.is_dir(follow_symlinks=False):
+            return "dir"
+        if entry.is_file(follow_symlinks=False):
+            return "file"
+        return "symlink" if entry.is_symlink() else "other"
+    except OSError:
+        return "other"
 
 
 def _entries(fd: int, hidden: bool, wanted: Wanted, late: Late) -> tuple[list[os.DirEntry[str]], str | None]:
