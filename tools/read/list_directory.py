@@ -145,8 +145,9 @@ def _entries(fd: int, hidden: bool, wanted: Wanted, late: Late) -> tuple[list[os
     """Return the entries of an open folder that are listed, and why not all are among them."""
     found: list[os.DirEntry[str]] = []
     with os.scandir(fd) as scan:
+        entries = iter(scan)
         for _ in range(0, MAX_ENTRIES, _AT_ONCE):
-            some = list(islice(scan, _AT_ONCE))
+            some = list(islice(entries, _AT_ONCE))
             if not some:
                 return found, None
             if not hidden:
@@ -156,4 +157,4 @@ def _entries(fd: int, hidden: bool, wanted: Wanted, late: Late) -> tuple[list[os
             found += some
             if why := late():
                 return found, why
-        return found, f"{MAX_ENTRIES} entries" if next(scan, None) else None
+        return found, f"{MAX_ENTRIES} entries" if next(entries, None) else None

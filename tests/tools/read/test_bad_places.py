@@ -249,6 +249,9 @@ class Entry:
     def is_file(self, *, follow_symlinks):
         return True
 
+    def stat(self, *, follow_symlinks):
+        raise FileNotFoundError(self.name)
+
 
 class Million:
     """A folder with a million entries, as the system would tell of it."""
