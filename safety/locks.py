@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -25,7 +25,12 @@ class Locks:
         names = sorted({fold(str(path)) for path in paths})
         with self._making:
             locks = [self._locks.setdefault(name, threading.RLock()) for name in names]
-        with ExitStack() as held:
+        held: list[threading.RLock] = []
+        try:
             for lock in locks:
-                held.enter_context(lock)
+                lock.acquire()
+                held.append(lock)
             yield
+        finally:
+            for lock in reversed(held):
+                lock.release()

@@ -1,10 +1,10 @@
 """What is never written, whatever the gate says: `.git`, the server's own files, the operator's globs."""
 
 import fnmatch
+import os
 import re
 import unicodedata
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -46,7 +46,7 @@ class Protected:
     def __init__(self, globs: Sequence[str], own_files: Sequence[Path], folders: Sequence[Path]) -> None:
         self._globs = tuple(_Glob(glob) for glob in globs)
         self._own = tuple(dict.fromkeys(form for file in own_files for form in (file.absolute(), file.resolve())))
-        self._gits = tuple(folder / ".git" for folder in folders)
+        self._known = tuple(map(str, (*self._own, *(folder / ".git" for folder in folders))))
 
     def name_refusal(self, root: Path, parts: Sequence[str], *, folder: bool = False) -> str | None:
         """Say why a place must not be written, by its names; None when it may. No part may be a link.
@@ -68,10 +68,12 @@ class Protected:
     def identities(self) -> frozenset[tuple[int, int]]:
         """Return (device, inode) of what is protected by name and exists at this moment."""
         found: set[tuple[int, int]] = set()
-        for path in (*self._own, *self._gits):
-            with suppress(OSError):
-                status = path.stat()
-                found.add((status.st_dev, status.st_ino))
+        for path in self._known:
+            try:
+                status = os.stat(path)
+            except OSError:
+                continue
+            found.add((status.st_dev, status.st_ino))
         return frozenset(found)
 
     def _is_own(self, whole: list[str]) -> bool:

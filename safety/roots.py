@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -249,7 +249,7 @@ class Place:
         opener = self.roots.opener(self.root)
         try:
             with opener.visit(self.root, self.parts, self.links) as spot:
-                return replace(self, root=spot.root, parts=spot.parts, links=Links.NONE)
+                return Place(self.roots, spot.root, spot.parts, Links.NONE)
         except OSError as e:
             raise refusal(e, self.shown) from None
 
@@ -257,12 +257,12 @@ class Place:
         """Return the place of one name in this folder. ToolError path_denied when it is not a plain name."""
         if name in ("", ".", "..") or "/" in name or "\0" in name or len(os.fsencode(name)) > MAX_NAME:
             raise ToolError(Code.PATH_DENIED, f"{visible_name(name)} is not a name")
-        return replace(self, parts=(*self.parts, name))
+        return Place(self.roots, self.root, (*self.parts, name), self.links)
 
     def folder(self) -> "Place":
         """Return the folder of this place; a root is its own."""
         links = Links.FOLLOW if self.links is Links.ENTRY else self.links
-        return replace(self, parts=self.parts[:-1], links=links)
+        return Place(self.roots, self.root, self.parts[:-1], links)
 
     def check_writable(self) -> None:
         """ToolError protected_path when the place, with its links followed, is never written."""
@@ -326,7 +326,7 @@ class Writable:
         below: list[Place] = []
         forbidden = False
         for count in range(len(at.parts) - 1, -1, -1):
-            folder = replace(at, parts=at.parts[:count])
+            folder = Place(at.roots, at.root, at.parts[:count], at.links)
             known = self._folders.get((at.root.path, folder.parts))
             if known is not None:
                 forbidden = known
@@ -338,7 +338,8 @@ class Writable:
         return forbidden
 
     def _is_forbidden(self, at: Place) -> bool:
-        status = at.stat()
+        # A root is open, and stays what it is.
+        status = at.stat() if at.parts else os.fstat(at.root.fd)
         return status is not None and (status.st_dev, status.st_ino) in self._forbidden
 
 

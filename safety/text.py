@@ -124,6 +124,8 @@ class Decoded:
     @property
     def line_end(self) -> str:
         """What an inserted line ends with: the file's majority."""
+        if self.newline != "mixed":
+            return "\r\n" if self.newline == "crlf" else "\n"
         crlf = self.text.count("\r\n")
         return "\r\n" if crlf > self.text.count("\n") - crlf else "\n"
 

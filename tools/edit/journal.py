@@ -4,7 +4,7 @@ import os
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import RLock
 
 from toolbox_mcp.safety import atomic
@@ -125,11 +125,11 @@ class Journal:
         mode: int | None = None,
         create_parents: bool = False,
         overwrite: bool = True,
-        old: bytes | None = None,
+        old: tuple[bytes, str] | None = None,
     ) -> Written:
         """Give a file its content as safety.atomic.replace() does, so that undo can take it back.
 
-        old: the former content, where the caller has it already.
+        old: the former content and its etag, where the caller has them already.
         """
         keep = self.left if old is None else 0
         written = atomic.replace(
@@ -137,10 +137,9 @@ class Journal:
         )
         before = None
         if written.before is not None and written.old_mode is not None:
-            kept = written.old if old is None else old
-            tag = atomic.etag(kept) if kept is not None else ""
+            kept, tag = old or (written.old, "" if written.old is None else atomic.etag(written.old))
             before = Content(tag, written.old_mode, written.before.size, kept, seen=written.before)
-        self.note([*made(written.folders), replace(created(written), before=before)])
+        self.note([*made(written.folders), put(written, before)])
         return written
 
     def change_all(
@@ -197,10 +196,10 @@ def made(folders: Iterable[Place]) -> list[Step]:
     return [Made(folder, permissions(status)) for folder in folders if (status := folder.stat())]
 
 
-def created(written: Written) -> Put:
-    """Return the step of a file that was written where none was."""
+def put(written: Written, before: Content | None = None) -> Put:
+    """Return the step of a file that was written. before: what was there, None for nothing."""
     after = Content(written.etag, written.mode, written.after.size, seen=written.after)
-    return Put(written.place, None, after)
+    return Put(written.place, before, after)
 
 
 def content_after(changed: Changed) -> Content | None:

@@ -13,10 +13,11 @@ from toolbox_mcp.tools.edit.replacing import MAX_BYTES, too_large
 
 @dataclass(frozen=True)
 class Editable:
-    """A text file at one moment: where it is, its bytes, its text, and what identifies its state."""
+    """A text file at one moment: where it is, its bytes, their etag, its text, and what identifies its state."""
 
     place: Place
     data: bytes
+    tag: str
     text: Decoded
     state: Seen
 
@@ -47,16 +48,17 @@ def edit(
         data = encoded(file, *change(file))
         if data == file.data:
             raise ToolError(Code.NO_CHANGE, f"{place.shown} would stay as it is")
-        return Edited(journal.replace(at, data, expect=file.state, old=file.data), etag(file.data))
+        return Edited(journal.replace(at, data, expect=file.state, old=(file.data, file.tag)), file.tag)
 
 
 def load(place: Place, expected_etag: str | None = None) -> Editable:
     """Read a file to edit. ToolError not_a_file, too_large, binary_file, file_changed."""
     data, state = read_whole(place, MAX_BYTES)
-    check_etag(place, etag(data), expected_etag)
+    tag = state.digest or etag(data)
+    check_etag(place, tag, expected_etag)
     if is_binary(data[:HEAD]):
         raise ToolError(Code.BINARY_FILE, f"{place.shown} is not a text file")
-    return Editable(place, data, decode(data, exact=True), state)
+    return Editable(place, data, tag, decode(data, exact=True), state)
 
 
 def encoded(file: Editable, text: str, inserted: str) -> bytes:

@@ -13,7 +13,7 @@ from toolbox_mcp.safety.entries import make_folders, remove, remove_folders
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.opening import Links
 from toolbox_mcp.safety.roots import MAX_NAME, Place, refusal
-from toolbox_mcp.tools.edit.journal import created
+from toolbox_mcp.tools.edit.journal import put
 from toolbox_mcp.tools.edit.steps import Put
 from toolbox_mcp.tools.settings import ToolSettings
 
@@ -89,7 +89,7 @@ class Trash:
             return None
         when = datetime.now().astimezone().strftime("%Y-%m-%dT%H:%M:%S")
         text = f"[Trash Info]\nPath={quote(os.fsencode(entry.path))}\nDeletionDate={when}\n".encode()
-        return replace(created(atomic.replace(self.info.child(f"{name}.trashinfo"), text, overwrite=False)), quiet=True)
+        return replace(put(atomic.replace(self.info.child(f"{name}.trashinfo"), text, overwrite=False)), quiet=True)
 
 
 def _system(entry: Place, settings: ToolSettings) -> Trash | None:

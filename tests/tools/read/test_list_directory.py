@@ -1,6 +1,10 @@
+import errno
 import os
+from contextlib import nullcontext
 
 import pytest
+
+from toolbox_mcp.tools.read import list_directory
 
 
 @pytest.fixture
@@ -58,3 +62,69 @@ async def test_names_are_shown_on_one_line(call, project):
 async def test_a_bad_glob_is_told(call, project):
     assert await call.code("list_directory", pattern="[a") == "bad_pattern"
     assert await call.code("list_directory", pattern="a/b") == "bad_pattern"
+
+
+async def test_a_thousand_rows_are_whole_and_tell_of_no_more(call, project):
+    call.tokens = 10**6
+    for n in range(1000):
+        (project / f"{n:04}").write_text("x" * (n % 3))
+    rows = (await call("list_directory")).split("\n")
+    assert rows == [f"file\t{n % 3}\t{n:04}" for n in range(1000)]
+
+
+async def test_what_is_hidden_or_not_matched_takes_no_row(call, project):
+    call.tokens = 10**6
+    for n in range(1500):
+        (project / f".{n:04}").touch()
+        (project / f"{n:04}.txt").touch()
+    (project / "last.py").touch()
+    assert await call("list_directory", pattern="*.py") == "file\t0\tlast.py"
+    rows = (await call("list_directory", include_hidden=True, pattern=".*")).split("\n")
+    assert rows[:1000] == [f"file\t0\t.{n:04}" for n in range(1000)]
+    assert rows[1000:] == ["... (first 1000 entries shown)"]
+
+
+async def test_an_entry_that_goes_away_meanwhile_has_no_size(call, project, monkeypatch):
+    for name in ("a", "b", "c"):
+        (project / name).write_text("12345")
+    (project / "z").mkdir()
+    scandir = os.scandir
+
+    def scan_and_remove(where):
+        if not isinstance(where, int):
+            return scandir(where)
+        found = [*scandir(where)]
+        (project / "b").unlink()
+        (project / "c").unlink()
+        (project / "c").mkdir()
+        return nullcontext(iter(found))
+
+    monkeypatch.setattr(os, "scandir", scan_and_remove)
+    assert (await call("list_directory")).split("\n") == ["file\t5\ta", "file\t-\tb", "file\t-\tc", "dir\t-\tz"]
+
+
+async def test_a_folder_that_cannot_be_read_is_no_empty_one(call, project, monkeypatch):
+    scandir = os.scandir
+
+    def broken(where):
+        if not isinstance(where, int):
+            return scandir(where)
+        raise OSError(errno.EIO, "")
+
+    monkeypatch.setattr(os, "scandir", broken)
+    assert await call.code("list_directory") == "path_denied"
+
+
+async def test_a_listing_that_takes_too_long_says_so(call, project, monkeypatch):
+    for n in range(5):
+        (project / f"{n}").touch()
+    monkeypatch.setattr(list_directory, "MAX_SECONDS", -1.0)
+    assert (await call("list_directory")).split("\n")[-1] == "... (stopped after -1 s)"
+
+
+async def test_more_entries_than_are_looked_at_are_told(call, project, monkeypatch):
+    for n in range(201):
+        (project / f"{n:03}").touch()
+    monkeypatch.setattr(list_directory, "MAX_ENTRIES", 200)
+    rows = (await call("list_directory", pattern="*")).split("\n")
+    assert (len(rows), rows[-1]) == (201, "... (stopped after 200 entries)")
