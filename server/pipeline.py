@@ -308,6 +308,7 @@ class _Row:
             unsafe=call.judging is not None and call.judging.unsafe,
             approved_by=call.approved_by,
             started_at=datetime.now(UTC),
+            gated=call.tool.gated,
         )
         self._written = recorder.start(row)
 
