@@ -99,6 +99,9 @@ def sensitive(name: str) -> bool:
     return not _WORDS.isdisjoint(words) or "".join(words).endswith(_ENDINGS)
 
 
+_LOOKED_THROUGH = (dict, list, tuple, Mapping)
+
+
 class _Redaction:
     def __init__(self, most: int | None) -> None:
         self._most = sys.maxsize if most is None else most
@@ -107,7 +110,7 @@ class _Redaction:
     def value(self, value: Any, depth: int) -> Any:
         if isinstance(value, str):
             return self._text(value)
-        if not isinstance(value, Mapping | list | tuple):
+        if not isinstance(value, _LOOKED_THROUGH):
             return value
         if depth >= _DEEPEST:
             return MASK
@@ -124,7 +127,7 @@ class _Redaction:
 
     def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[Any, Any]:
         # {"name": "Authorization", "value": "..."} is how lists of headers and of variables are often written.
-        named = any(isinstance(value.get(name), str) and sensitive(value[name]) for name in ("name", "key", "header"))
+        named = ("value" in value or "key" in value) and _names_secret(value)
         found: dict[Any, Any] = {}
         for name, inner in value.items():
             if not self._left:
@@ -160,6 +163,10 @@ class _Redaction:
 
     def _spend(self, characters: int) -> None:
         self._left = max(0, self._left - characters)
+
+
+def _names_secret(pair: Mapping[Any, Any]) -> bool:
+    return any(isinstance(pair.get(name), str) and sensitive(pair[name]) for name in ("name", "key", "header"))
 
 
 def _masked(value: Any) -> Any:

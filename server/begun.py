@@ -14,12 +14,13 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from pydantic_core import to_json
 
 from toolbox_mcp.server.liveness import Server
-from toolbox_mcp.server.rows import Row, Status
+from toolbox_mcp.server.rows import Row, Status, filed
 
 log = logging.getLogger(__name__)
 
@@ -41,12 +42,12 @@ _KINDS = {
     "tool": (str,),
     "iteration": (int,),
     "status": (str,),
-    "input": (str,),
+    "input": (dict,),
     "unsafe": (bool,),
     "approved_by": _OPTIONAL,
     "started_at": (str,),
 }
-"""What a line holds: the columns of a row that has begun, and their types."""
+"""What a line holds: a call that has begun, and the types of that in JSON."""
 
 _SETTLED = b"settled"
 """A line behind lines that do not count."""
@@ -203,16 +204,16 @@ def _read(path: Path, before: float | None = None) -> list[Row] | None:
 
 
 def _row(line: bytes) -> Row | None:
-    """Return what a line holds; None for one that was cut off, or is none of ours."""
+    """Return the row of the file of records for what a line holds; None for one that was cut off, or is none of ours."""
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
+        row: Row = json.loads(line)
+        if row.keys() != _KINDS.keys() or not all(type(row[name]) in kinds for name, kinds in _KINDS.items()):
+            return None
+        if row["status"] != Status.RUNNING or not 0 < row["iteration"] < 1 << 31:
+            return None
+        return filed(row | {"started_at": datetime.fromisoformat(row["started_at"])})
+    except (AttributeError, ValueError, OverflowError, RecursionError):
         return None
-    if not isinstance(row, dict) or row.keys() != _KINDS.keys() or row["status"] != Status.RUNNING:
-        return None
-    if not all(type(row[name]) in kinds for name, kinds in _KINDS.items()) or not 0 < row["iteration"] < 1 << 31:
-        return None
-    return row
 
 
 def _folder(records: Path) -> Path:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 from toolbox_mcp.server.begun import Begun, left
 from toolbox_mcp.server.liveness import Server
 from toolbox_mcp.server.record_file import BUSY, INTERRUPTED, CallRecord, Patience, RecordError, RecordFile
-from toolbox_mcp.server.rows import Finished, Row, Started, Status, begun, ended, new_call_id
+from toolbox_mcp.server.rows import Finished, Row, Started, Status, begun, ended, filed, new_call_id
 
 __all__ = ["CallRecord", "Finished", "RecordError", "Records", "Started", "Status", "new_call_id"]
 
@@ -153,6 +153,7 @@ class Records:
         if not started.gated and self._begun.add(row):
             self._change(started.call_id, row=row)
             return _Written()
+        row = filed(row)
         if self._begun.held:
             # They began before this one, and rows are in the order of their calls.
             self._hand_over(*self._taken())
@@ -299,7 +300,7 @@ class Records:
         with file.together(patient=patient):
             for change in changes:
                 if change.row:
-                    file.add(change.row | self._end_of(change), self._name)
+                    file.add(filed(change.row) | self._end_of(change), self._name)
                 elif not file.update(change.call_id, self._end_of(change)):
                     log.debug("call %s has no record to complete", change.call_id)
         added = sum(1 for change in changes if change.row)

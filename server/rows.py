@@ -66,18 +66,11 @@ class Finished(NamedTuple):
 
 def new_call_id() -> str:
     """Make an id of 26 characters. Ids sort as the times at which they were made, and no two are equal."""
-    return _base32(time.time_ns()) + secrets.token_bytes(13).translate(_LETTERS).decode()
-
-
-_LETTERS = b"0123456789abcdefghjkmnpqrstvwxyz" * 8
-
-
-def _base32(number: int) -> str:
-    return "".join("0123456789abcdefghjkmnpqrstvwxyz"[number >> 5 * at & 31] for at in reversed(range(13)))
+    return f"{time.time_ns():016x}{secrets.token_hex(5)}"
 
 
 def begun(started: Started, iteration: int) -> Row:
-    """Return what the row of a call says from its beginning on."""
+    """Return what is known of a call from its beginning on, without secrets; filed() makes a row of the file from it."""
     return {
         "call_id": started.call_id,
         "execution_id": started.execution_id,
@@ -89,11 +82,16 @@ def begun(started: Started, iteration: int) -> Row:
         "tool": started.tool,
         "iteration": iteration,
         "status": Status.RUNNING.value,
-        "input": _as_json(started.input),
+        "input": redact(started.input, most=INPUT_MAX),
         "unsafe": started.unsafe,
         "approved_by": started.approved_by,
-        "started_at": timestamp(started.started_at),
+        "started_at": started.started_at,
     }
+
+
+def filed(row: Row) -> Row:
+    """Return the row of a call that has begun as the file has it. The call does not wait for this."""
+    return row | {"input": _as_json(row["input"]), "started_at": timestamp(row["started_at"])}
 
 
 def ended(finished: Finished, at: datetime, most: int) -> Row:
@@ -122,18 +120,18 @@ def _cut(output: str, most: int) -> str:
     return text[:most] + "... (truncated)" if len(output) > most else text
 
 
-def _as_json(arguments: Mapping[str, Any]) -> str:
-    """Write arguments as JSON of at most INPUT_MAX bytes, without secrets; long texts and lists are shortened."""
-    value = redact(arguments, most=INPUT_MAX)
-    text = _DUMP(value)
+def _as_json(value: Any) -> str:
+    """Write arguments as JSON of at most INPUT_MAX bytes; long texts and lists are shortened."""
+    text = _dumped(value)
     for longest in (4096, 1024, 256, 64, 16):
         if len(text.encode(errors="replace")) <= INPUT_MAX:
             return text
-        text = _DUMP(_shortened(value, longest))
+        text = _dumped(_shortened(value, longest))
     return text if len(text.encode(errors="replace")) <= INPUT_MAX else json.dumps({OMITTED: "all arguments"})
 
 
-_DUMP = json.JSONEncoder(ensure_ascii=False, default=str).encode
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _shortened(value: Any, longest: int) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio
 import pytest
+from pydantic_core import to_json
 
 from toolbox_mcp.safety.redaction import MASK
 from toolbox_mcp.server import begun as module
@@ -66,14 +67,14 @@ def file_of(path: Path) -> Path:
 
 
 def row(call_id: str, **other: Any) -> dict[str, Any]:
-    return begun(call(call_id), 1) | other
+    return json.loads(to_json(begun(call(call_id), 1))) | other
 
 
 def left_by(path: Path, server: Server, *call_ids: str) -> Path:
     """Leave lines as a server does that was killed."""
     Records.open(path).close()
     left = Begun(path, server)
-    assert all(left.add(row(call_id)) for call_id in call_ids)
+    assert all(left.add(begun(call(call_id), 1)) for call_id in call_ids)
     return next(file for file in folder(path).iterdir() if file.name.endswith(server.instance))
 
 
@@ -148,7 +149,9 @@ def test_a_call_that_began_has_a_row_when_the_server_is_killed(path):
         assert writer.stdout is not None
         kept = [writer.stdout.readline() for _ in range(10 + 37 * round_)]
         writer.send_signal(signal.SIGKILL)
-        rest, _ = writer.communicate(timeout=30)
+        rest = writer.stdout.read()
+        writer.wait(30)
+        writer.stdout.close()
         for line in [*kept, *rest.splitlines(keepends=True)]:
             if line.endswith("\n"):
                 what, call_id = line.split()
@@ -217,6 +220,7 @@ def test_the_rows_of_a_dead_server_say_all_that_was_known(path):
     found = vars(later.get("c1"))
     later.close()
     assert found == dict.fromkeys(found) | row("c1") | {
+        "input": "{}",
         "started_at": found["started_at"],
         "status": "interrupted",
         "error_message": "the server ended before the call did",
@@ -266,9 +270,27 @@ def test_a_server_that_cannot_be_asked_is_dead_after_a_day_without_a_line(path):
         json.dumps(row("c9", iteration=2**70)).encode(),
         json.dumps(row("c9", iteration=True)).encode(),
         json.dumps(row("c9", status="success")).encode(),
+        json.dumps(row("c9", started_at="yesterday")).encode(),
+        json.dumps(row("c9", started_at="0001-01-01T00:00:00+23:59")).encode(),
+        json.dumps(row("c9", input="text")).encode(),
         json.dumps(row("c9") | {"call_id": None}).encode(),
     ],
-    ids=["torn", "bytes", "deep", "list", "empty", "more", "list in it", "number", "truth", "status", "no id"],
+    ids=[
+        "torn",
+        "bytes",
+        "deep",
+        "list",
+        "empty",
+        "more",
+        "list in it",
+        "number",
+        "truth",
+        "status",
+        "time",
+        "year",
+        "text",
+        "no id",
+    ],
 )
 def test_a_line_that_is_none_is_passed_over(path, spoilt):
     file = left_by(path, DEAD, "c1")
@@ -282,9 +304,9 @@ def test_lines_whose_rows_are_in_the_file_do_not_count(path):
     Records.open(path).close()
     left = Begun(path, DEAD)
     for call_id in ("c1", "c2"):
-        assert left.add(row(call_id))
+        assert left.add(begun(call(call_id), 1))
     left.settle(2)
-    assert left.add(row("c3"))
+    assert left.add(begun(call("c3"), 1))
     assert lines(path) == ["c3"]
 
 
