@@ -52,7 +52,7 @@ _KINDS = {
 _SETTLED = b"settled"
 """A line behind lines that do not count."""
 
-_SAFELY = getattr(os, "O_SAFELY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_SAFELY = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _LOOK = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _SAFELY
 _MAKE = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | _SAFELY
 
