@@ -148,7 +148,10 @@ class Records:
         return records
 
     def start(self, started: Started) -> Awaitable[None]:
-        """Write the row of a call, or begin to. Awaiting it raises RecordError where the row cannot be written."""
+        """Write the row of a call, or begin to. Awaiting it raises RecordError where the row cannot be written.
+
+        Call it in the thread of a running loop.
+        """
         row = begun(started, self._count(started.session, started.tool))
         if not started.gated and self._begun.add(row):
             self._change(started.call_id, row=row)
