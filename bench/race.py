@@ -117,6 +117,24 @@ def reads(base: Path, case: str, engine: Engine, until: Callable[[Count], bool])
         roots.close()
 
 
+def target_reads(base: Path, case: str, engine: Engine, until: Callable[[Count], bool]) -> Count:
+    """Race what opens a file and tells where its links lead."""
+    root = scene(base)
+    roots = Roots([root], engine=engine)
+    path, one, other = READS[case]
+
+    def read() -> bytes:
+        fd, _ = roots.place(path).open_target()
+        with open(fd, "rb") as file:
+            return file.read(1000)
+
+    try:
+        with swapping(root / one, root / other):
+            return run(read, until)
+    finally:
+        roots.close()
+
+
 def writes(base: Path, case: str, engine: Engine, until: Callable[[Count], bool]) -> Count:
     """Race the jail's writers and removers. An escape is any change in the folders that must not change."""
     root = scene(base)

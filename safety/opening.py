@@ -66,6 +66,7 @@ class Openat2:
         self._call = ctypes.CDLL(None, use_errno=True).syscall
         self._call.restype = ctypes.c_long
         self._call.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t]
+        self._hows: dict[tuple[int, int], Openat2._How] = {}
 
     def __call__(self, dir_fd: int, path: str, flags: int, resolve: int) -> int:
         """Return a descriptor. OSError as the system gives it."""
@@ -73,16 +74,23 @@ class Openat2:
         if _O_PATH and flags & _O_PATH:
             # openat2 refuses what open ignores beside O_PATH.
             flags &= _O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
-        how = self._How(flags | os.O_CLOEXEC, 0, resolve | _BENEATH | _NO_MAGICLINKS)
+        how = self._hows.get((flags, resolve))
+        if how is None:
+            # The system only reads it, so all calls share one.
+            how = self._How(flags | os.O_CLOEXEC, 0, resolve | _BENEATH | _NO_MAGICLINKS)
+            self._hows[flags, resolve] = how
         code = errno.EAGAIN
         for _ in range(RETRIES):
-            fd = int(self._call(_OPENAT2, dir_fd, raw, ctypes.addressof(how), ctypes.sizeof(how)))
+            fd: int = self._call(_OPENAT2, dir_fd, raw, ctypes.addressof(how), _HOW_SIZE)
             if fd >= 0:
                 return fd
             code = ctypes.get_errno()
             if code not in (errno.EAGAIN, errno.EINTR):
                 break
         raise OSError(code, os.strerror(code))
+
+
+_HOW_SIZE = ctypes.sizeof(Openat2._How)
 
 
 def openat2() -> Openat2 | None:
@@ -174,6 +182,23 @@ class Opener:
             finally:
                 os.close(fd)
         return self._at(root, parts, links, lambda dir_fd, name: self._status(dir_fd, name, links))
+
+    def plain_status(self, root: Root, parts: Sequence[str], links: Links) -> os.stat_result | None:
+        """Return the status of what is there when no link is followed on the way to it; None also where nothing is, and
+        where this cannot be known in one step.
+        """
+        if not self.call:
+            return None
+        flags = _O_PATH if links is Links.FOLLOW else _O_PATH | os.O_NOFOLLOW
+        resolve = _NO_SYMLINKS | (_NO_XDEV if self.no_xdev else 0)
+        try:
+            fd = self.call(root.fd, "/".join(parts) or ".", flags, resolve)
+        except OSError:
+            return None
+        try:
+            return os.fstat(fd)
+        finally:
+            os.close(fd)
 
     @contextmanager
     def visit(self, root: Root, parts: Sequence[str], links: Links) -> Iterator[Spot]:

@@ -200,6 +200,18 @@ class Place:
             raise ToolError(Code.NOT_A_FILE, f"{self.shown} is a folder", "list_directory shows what is in it")
         raise ToolError(Code.NOT_A_FILE, f"{self.shown} is not a regular file")
 
+    def open_target(self) -> tuple[int, "Place"]:
+        """Return a read descriptor of a regular file, and target(), which is what was opened. Raises as open_file."""
+        seen = self.roots.opener(self.root).plain_status(self.root, self.parts, self.links)
+        if seen is not None and stat.S_ISREG(seen.st_mode):
+            at = Place(self.roots, self.root, self.parts, Links.NONE)
+            fd = at.open()
+            if stat.S_ISREG(os.fstat(fd).st_mode):
+                return fd, at
+            os.close(fd)
+        at = self.target()
+        return at.open_file(), at
+
     def open_folder(self) -> int:
         """Return a read descriptor of a folder. ToolError not_a_directory for anything else."""
         try:
@@ -247,6 +259,8 @@ class Place:
         if self.links is Links.NONE:
             return self
         opener = self.roots.opener(self.root)
+        if opener.plain_status(self.root, self.parts, self.links) is not None:
+            return Place(self.roots, self.root, self.parts, Links.NONE)
         try:
             with opener.visit(self.root, self.parts, self.links) as spot:
                 return Place(self.roots, spot.root, spot.parts, Links.NONE)

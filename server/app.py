@@ -71,9 +71,7 @@ def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[An
     ) -> t.ListToolsResult:
         return listing()
 
-    async def call_tool(
-        ctx: ServerRequestContext[Any, Any], params: t.CallToolRequestParams
-    ) -> t.CallToolResult | t.InputRequiredResult:
+    async def call_tool(ctx: ServerRequestContext[Any, Any], params: t.CallToolRequestParams) -> HandlerResult:
         if params.name not in exposure.tools:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         who = arrive(ctx)
@@ -123,7 +121,6 @@ def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[An
         cache_hints={"tools/list": CacheHint(ttl_ms=3_600_000, scope="public")},
         get_tool_input_schema=schema,
         on_list_tools=list_tools,
-        on_call_tool=call_tool,
         on_list_resources=list_resources,
         on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
@@ -131,6 +128,8 @@ def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[An
         on_unsubscribe_resource=unsubscribe,
         on_subscriptions_listen=listen,
     )
+    # Not as on_call_tool, which takes models only.
+    server.add_request_handler("tools/call", t.CallToolRequestParams, call_tool)
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         # Nobody collects spans, and making them takes a tenth of a small call.
         server.middleware.clear()

@@ -59,6 +59,7 @@ class Binder:
         properties = tool.wire().input_schema["properties"]
         self._kinds = {name: prop.get("type") for name, prop in properties.items()}
         self._texts = {name for name, prop in properties.items() if prop.get("items", {}).get("type") == "string"}
+        self._many = [name for name, kind in self._kinds.items() if kind in ("array", "object")]
         self._required = {name for name, info in tool.params.model_fields.items() if info.is_required()}
 
     def bind(self, arguments: Mapping[str, Any], judging: Judging) -> dict[str, Any]:
@@ -72,8 +73,9 @@ class Binder:
             for name, value in arguments.items()
             if value is not None or name in self._required
         }
-        for name, value in repaired.items():
-            self._insist_on_plain_items(name, value)
+        for name in self._many:
+            if name in repaired:
+                self._insist_on_plain_items(name, repaired[name])
         try:
             params = self._params.model_validate(repaired, context=judging)
         except ValidationError as e:

@@ -3,16 +3,18 @@
 import json
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from typing import IO
 
 from toolbox_mcp.safety.text import visible_name
+from toolbox_mcp.server.begun import noted
 from toolbox_mcp.server.config import Config
 from toolbox_mcp.server.errors import ConfigError
 from toolbox_mcp.server.record_file import CallRecord, RecordError, RecordFile
-from toolbox_mcp.server.records import Status
+from toolbox_mcp.server.rows import Row, Status
 from toolbox_mcp.server.values import did_you_mean
 
 PAUSE = 0.5
@@ -54,7 +56,10 @@ def print_log(
         raise ConfigError(f"no records at {config.records_file}{off}")
     try:
         with closing(RecordFile.readable(config.records_file)) as file:
+            # Looked at first: what leaves them meanwhile is in the file.
+            begun = noted(config.records_file)
             rows = file.newest(wanted.limit, wanted.tool, wanted.status, None, None)
+            rows = [*_missing(file, begun, wanted), *rows][: wanted.limit]
             for row in reversed(rows) if follow else rows:
                 out.write(_line(row, wanted))
             if follow:
@@ -62,6 +67,14 @@ def print_log(
     except (RecordError, sqlite3.Error) as e:
         raise ConfigError(f"{config.records_file}: {e}") from None
     return 0
+
+
+def _missing(file: RecordFile, begun: Iterable[Row], wanted: Wanted) -> list[CallRecord]:
+    """Return the wanted ones of calls that have begun and are not in the file, newest first."""
+    if wanted.status not in (None, Status.RUNNING):
+        return []
+    rows = [row for row in begun if wanted.tool in (None, row["tool"]) and file.get(row["call_id"]) is None]
+    return [CallRecord.begun(row) for row in sorted(rows, key=itemgetter("started_at"), reverse=True)]
 
 
 def _follow(file: RecordFile, wanted: Wanted, out: IO[str], wait: Callable[[], None]) -> None:

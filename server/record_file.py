@@ -6,7 +6,7 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from toolbox_mcp.server.liveness import Server
+from toolbox_mcp.server.rows import Row, Status, timestamp
 
 if os.name == "posix":
     import fcntl
@@ -66,8 +67,16 @@ class CallRecord:
     completed_at: str | None
     duration_ms: float | None
 
+    @classmethod
+    def begun(cls, row: Row) -> Self:
+        """Return the record of a call of which only the beginning is known."""
+        known: Row = dict.fromkeys(cls.__dataclass_fields__)
+        return cls(**known | row)
+
 
 _COLUMNS = ", ".join(CallRecord.__dataclass_fields__)
+
+_INTO = f"INTO calls (server, {_COLUMNS}) VALUES (?{', ?' * len(CallRecord.__dataclass_fields__)})"
 
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
@@ -90,6 +99,10 @@ CREATE INDEX IF NOT EXISTS running ON calls (server) WHERE status = 'running';
 PRAGMA user_version = {_VERSION};
 COMMIT;
 """
+
+
+INTERRUPTED: Row = {"status": Status.INTERRUPTED.value, "error_message": "the server ended before the call did"}
+"""What the row of a call says whose server ended before it did."""
 
 
 class Patience:
@@ -193,29 +206,26 @@ class RecordFile:
                 if known and _identity(side) == known:
                     os.unlink(side)
 
-    def insert(self, row: Mapping[str, Any], server: Server, *, patient: bool = True) -> None:
-        """Add a row. patient: wait while another server writes, and open the file again where that is needed; else
-        both are errors like others.
+    def insert(self, row: Row, server: Server | str, *, patient: bool = True) -> None:
+        """Add a row; what it does not say is null. patient: wait while another server writes, and open the file again
+        where that is needed; else both are errors like others.
         """
-        if patient:
-            self._find()
-        elif self._is_lost():
-            raise RecordError("the file of the records was deleted or replaced")
-        names = ("server", *row)
-        marks = ", ".join("?" * len(names))
-        statement = f"INSERT INTO calls ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
-        (self._execute if patient else self._db.execute)(statement, (str(server), *row.values()))
+        self._ready(patient)(f"INSERT {_INTO}", _values(server, row))
 
-    def update(self, call_id: str, row: Mapping[str, Any]) -> bool:
+    def add(self, row: Row, server: Server | str) -> None:
+        """Add a row of together(), unless there is one of that call already."""
+        self._db.execute(f"INSERT OR IGNORE {_INTO}", _values(server, row))
+
+    def update(self, call_id: str, row: Row) -> bool:
         """Complete a row; False when there is none."""
         pairs = ", ".join(f"{name} = ?" for name in row)
-        done = self._execute(f"UPDATE calls SET {pairs} WHERE call_id = ?", (*row.values(), call_id))  # noqa: S608
-        return done.rowcount > 0
+        values = (*map(_plain, row.values()), call_id)
+        return self._execute(f"UPDATE calls SET {pairs} WHERE call_id = ?", values).rowcount > 0  # noqa: S608
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Do all that is done meanwhile, or nothing of it where that raises."""
-        self._execute("BEGIN IMMEDIATE")
+    def together(self, *, patient: bool = True) -> Iterator[None]:
+        """Do all that is done meanwhile, or nothing of it where that raises; patient as for insert."""
+        self._ready(patient)("BEGIN IMMEDIATE")
         try:
             yield
             self._execute("COMMIT")
@@ -223,6 +233,15 @@ class RecordFile:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
+
+    def _ready(self, patient: bool) -> Callable[..., sqlite3.Cursor]:
+        """See to it that the file is the one at its path, and return what writes to it."""
+        if patient:
+            self._find()
+            return self._execute
+        if self._is_lost():
+            raise RecordError("the file of the records was deleted or replaced")
+        return self._db.execute
 
     def newest(
         self, n: int, tool: str | None, status: str | None, session: str | None, after: str | None
@@ -259,9 +278,8 @@ class RecordFile:
 
     def _interrupt(self, server: Server | str, started_before: datetime) -> None:
         self._execute(
-            "UPDATE calls SET status = 'interrupted', error_message = 'the server ended before the call did' "
-            "WHERE status = 'running' AND server = ? AND started_at < ?",
-            (str(server), timestamp(started_before)),
+            "UPDATE calls SET status = ?, error_message = ? WHERE status = 'running' AND server = ? AND started_at < ?",
+            (*INTERRUPTED.values(), str(server), timestamp(started_before)),
         )
 
     def rotate(self, max_rows: int, max_days: float) -> None:
@@ -284,11 +302,6 @@ class RecordFile:
 
     def _execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         return self._patience.of(lambda: self._db.execute(statement, values))
-
-
-def timestamp(moment: datetime) -> str:
-    """Write a time so that texts sort as the times do."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _make(path: Path, patience: Patience) -> None:
@@ -369,6 +382,16 @@ def _connect(path: Path, patience: Patience, busy: float, *settings: str) -> sql
             raise
         raise RecordError(f"the records cannot be opened ({e})") from e
     return db
+
+
+def _values(server: Server | str, row: Row) -> list[Any]:
+    values = [str(server), *map(row.get, CallRecord.__dataclass_fields__)]
+    return [_plain(value) if type(value) is str and not value.isascii() else value for value in values]
+
+
+def _plain(value: Any) -> Any:
+    """Make a text that SQLite takes: lone surrogates have no bytes."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 def _record(row: tuple[Any, ...]) -> CallRecord:

@@ -1,43 +1,43 @@
-"""Records: a row for each call, written before the handler runs and completed after."""
+"""Records: a row for each call, begun before the handler runs and completed after."""
 
 import asyncio
-import json
 import logging
-import secrets
 import sqlite3
 import threading
 import time
-from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
-from toolbox_mcp.safety.redaction import OMITTED, redact
+from toolbox_mcp.server.begun import Begun, left
 from toolbox_mcp.server.liveness import Server
-from toolbox_mcp.server.record_file import BUSY, CallRecord, Patience, RecordError, RecordFile, timestamp
+from toolbox_mcp.server.record_file import BUSY, INTERRUPTED, CallRecord, Patience, RecordError, RecordFile
+from toolbox_mcp.server.rows import Finished, Row, Started, Status, begun, ended, filed, new_call_id
 
 __all__ = ["CallRecord", "Finished", "RecordError", "Records", "Started", "Status", "new_call_id"]
 
 log = logging.getLogger(__name__)
 
-INPUT_MAX = 8192
-"""Bytes of a call's arguments in its record (TOOLS.md §6.3)."""
-MESSAGE_MAX = 2000
-"""Characters of an error message in a record, as in an answer."""
 _START_MAX = BUSY + 1
 """Seconds that a call waits for its row before it counts as one that cannot be written."""
 _END_BUSY = 0.3
 """Seconds that the end of the server waits for others which write to the same file."""
 _SOON = 0.005
-"""Seconds after which the rows of calls that are over are completed: then their answers have left, for the writing
-thread would take the interpreter from them. A guess."""
+"""Seconds after which the rows of calls come into the file, and those of calls that are over are completed: then their
+answers have left. A guess."""
+_READ_MAX = 1.0
+"""Seconds that who reads waits for rows on their way to the file."""
+_FEW = 16
+"""Calls for whose rows nothing is waited for any longer: some 0.3 ms of the loop. A guess."""
+_LIGHT = 16 * 1024
+"""Characters of output that are looked through for secrets in the loop: some 0.4 ms, and 4 where each line names one."""
 _TOGETHER = 64
-"""Rows that are completed in one transaction: some milliseconds, with outputs of usual length."""
+"""Rows that are written in one transaction: some milliseconds, with outputs of usual length."""
 _TEND_EVERY = 256
 """Rows at most between two looks for rows that are too many or too old, and between two checkpoints: at some six pages a
 call, 1,500 where SQLite's own bound is 1,000."""
@@ -47,56 +47,20 @@ _COUNTERS = 10_000
 _T = TypeVar("_T")
 
 
-class Status(StrEnum):
-    """How a call stands, or ended."""
-
-    RUNNING = "running"
-    SUCCESS = "success"
-    ERROR = "error"
-    TIMED_OUT = "timed_out"
-    CANCELLED = "cancelled"
-    DENIED = "denied"
-    INTERRUPTED = "interrupted"
-
-
-@dataclass(frozen=True)
-class Started:
-    """What is known of a call before it runs. input: its arguments as they came; their secrets are not kept."""
-
-    call_id: str
-    execution_id: str | None
-    tenant_id: str | None
-    agent: str | None
-    client: str | None
-    session: str | None
-    principal: str | None
-    tool: str
-    input: Mapping[str, Any]
-    unsafe: bool
-    approved_by: str | None
-    started_at: datetime
-
-
-@dataclass(frozen=True)
-class Finished:
-    """What is known of a call when it is over. output: its whole text; tokens: None where it was not counted."""
-
-    status: Status
-    code: str | None
-    output: str
-    error_message: str | None
-    duration_ms: float
-    tokens: int | None = None
-
-
 class _Over(NamedTuple):
-    """A call whose row is to be completed. since: the moment of its end by time.monotonic."""
+    """The end of a call."""
 
-    call_id: str
     finished: Finished
     at: datetime
-    since: float
-    completed: Future[None]
+
+
+@dataclass
+class _Change:
+    """What the file has to learn of a call: its row where it has none yet, and its end where it is over."""
+
+    call_id: str
+    row: Row | None = None
+    over: _Over | None = None
 
 
 class Writing:
@@ -127,28 +91,21 @@ class Writing:
 
 
 class _Written:
-    """A row that is in the file."""
+    """A row that outlives a crash of the server."""
 
     def __await__(self) -> Generator[Any, None, None]:
         """Return at once."""
         yield from ()
 
 
-def new_call_id() -> str:
-    """Make an id of 26 characters. Ids sort as the times at which they were made, and no two are equal."""
-    return _base32(time.time_ns()) + _base32(secrets.randbits(65))
-
-
-def _base32(number: int) -> str:
-    return "".join("0123456789abcdefghjkmnpqrstvwxyz"[number >> 5 * at & 31] for at in reversed(range(13)))
-
-
 class Records:
     """The records of one server. Several servers may share a file.
 
-    A row is begun where the call is, as long as nothing has to be waited for. All else is done by one thread, in the
-    order of the calls, so the event loop waits neither for the disk nor for another server. When the
-    file cannot be opened, each call tries again: a full disk or a lost folder may be put right while the server runs.
+    A call that may change something runs once its row is in the file; of any other it is enough that the row is noted
+    beside the file, from where it comes there with others, most of them with their ends. Rows are written where the
+    calls are, as long as nothing has to be waited for. All else is done by one thread, in the order of the calls, so
+    the event loop waits neither for the disk nor for another server. When the file cannot be opened, each call tries
+    again: a full disk or a lost folder may be put right while the server runs.
     """
 
     def __init__(self, path: Path, max_rows: int, max_days: float, result_max_length: int) -> None:
@@ -158,6 +115,8 @@ class Records:
         self._max_days = max_days
         self._result_max_length = result_max_length
         self._server = Server.this()
+        self._name = str(self._server)
+        self._begun = Begun(path, self._server)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="records")
         self._file: RecordFile | None = None
         self._patience = Patience()
@@ -165,7 +124,10 @@ class Records:
         self._using = threading.Lock()
         self._unwritten: set[str] = set()
         self._iterations: OrderedDict[tuple[str | None, str], int] = OrderedDict()
-        self._over: deque[_Over] = deque()
+        self._changing = threading.Lock()
+        self._changes: dict[str, _Change] = {}
+        self._brought: Future[None] = Future()
+        self._late: list[_Change] = []
         self._timer: asyncio.TimerHandle | None = None
         self._reader: RecordFile | None = None
         self._reading = threading.Lock()
@@ -186,12 +148,23 @@ class Records:
         return records
 
     def start(self, started: Started) -> Awaitable[None]:
-        """Write the row of a call, or begin to. Awaiting it raises RecordError where the row cannot be written."""
-        if self._inserted_here(started):
+        """Write the row of a call, or begin to. Awaiting it raises RecordError where the row cannot be written.
+
+        Call it in the thread of a running loop.
+        """
+        row = begun(started, self._count(started.session, started.tool))
+        if not started.gated and self._begun.add(row):
+            self._change(started.call_id, row=row)
+            return _Written()
+        row = filed(row)
+        if self._begun.held:
+            # They began before this one, and rows are in the order of their calls.
+            self._hand_over(*self._taken())
+        elif self._inserted_here(row):
             return _Written()
         self._unwritten.add(started.call_id)
         try:
-            return Writing(self._writer.submit(self._insert, started, time.monotonic()))
+            return Writing(self._writer.submit(self._insert, row, time.monotonic()))
         except RuntimeError as e:
             closed: Future[None] = Future()
             closed.set_exception(e)
@@ -202,13 +175,22 @@ class Records:
 
         Call it in the thread of a running loop. The result is there once that is done, for who wants to wait.
         """
-        completed: Future[None] = Future()
-        self._over.append(_Over(call_id, finished, datetime.now(UTC), time.monotonic(), completed))
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_SOON, self._complete_soon)
-        return completed
+        brought = self._change(call_id, over=_Over(finished, datetime.now(UTC)))
+        if len(self._changes) >= _FEW:
+            # Then the answer has left.
+            asyncio.get_running_loop().call_soon(self._bring_soon)
+        return brought
 
-    def _inserted_here(self, started: Started) -> bool:
+    def _count(self, session: str | None, tool: str) -> int:
+        """Return which call of a tool in its session this is."""
+        counted = (session, tool)
+        iteration = self._iterations[counted] = self._iterations.get(counted, 0) + 1
+        self._iterations.move_to_end(counted)
+        if len(self._iterations) > _COUNTERS:
+            self._iterations.popitem(last=False)
+        return iteration
+
+    def _inserted_here(self, row: Row) -> bool:
         """Write a row in the calling thread, where nothing has to be waited for; False where it may have to be.
 
         A row takes less than what it takes to hand it to a thread and to wait for that, and SQLite only copies it
@@ -219,41 +201,118 @@ class Records:
         try:
             if self._file is None:
                 return False
-            self._add(self._file, started, patient=False)
+            self._file.insert(row, self._name, patient=False)
+            self._untended += 1
         except Exception:  # noqa: BLE001 - another server may be writing; the thread tries again, and tells what it meets
             return False
         finally:
             self._using.release()
         return True
 
-    def _complete_soon(self) -> None:
+    def _insert(self, row: Row, since: float) -> None:
+        with self._using:
+            file = self._opened(since)
+            file.insert(row, self._name)
+            self._unwritten.discard(row["call_id"])
+            self._untended += 1
+            self._tend(file)
+
+    def _change(self, call_id: str, row: Row | None = None, over: _Over | None = None) -> Future[None]:
+        """Let the file learn something of a call soon; the result is there once it did."""
+        with self._changing:
+            change = self._changes.get(call_id)
+            if change is None:
+                self._changes[call_id] = _Change(call_id, row, over)
+            else:
+                change.over = over
+            if self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(_SOON, self._bring_soon)
+            return self._brought
+
+    def _taken(self) -> tuple[list[_Change], Future[None]]:
+        """Return what the file has to learn, and what waits for that."""
+        with self._changing:
+            changes, self._changes = [*self._changes.values()], {}
+            brought, self._brought = self._brought, Future()
+        return changes, brought
+
+    def _bring_soon(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._using.locked():
+            # The thread has its turn. What it is given beside its own takes the interpreter from the calls.
+            self._timer = asyncio.get_running_loop().call_later(_SOON, self._bring_soon)
+            return
         self._timer = None
+        if not self._changes:
+            return
+        changes, brought = self._taken()
+        if self._brought_here(changes):
+            brought.set_result(None)
+        else:
+            self._hand_over(changes, brought)
+
+    def _hand_over(self, changes: Sequence[_Change], brought: Future[None]) -> None:
+        """Let the thread bring changes into the file."""
         try:
             # A few at a time, so that the rows of new calls are not kept waiting behind all of them.
-            for _ in range(0, len(self._over), _TOGETHER):
-                self._writer.submit(self._complete)
+            for at in range(0, len(changes), _TOGETHER):
+                self._writer.submit(self._bring, changes[at : at + _TOGETHER], time.monotonic())
+            self._writer.submit(brought.set_result, None)
         except RuntimeError:  # closed: the rows are marked as interrupted
-            while self._over:
-                self._over.popleft().completed.set_result(None)
+            brought.set_result(None)
 
-    def _complete(self) -> None:
-        """Complete the rows of up to _TOGETHER calls that are over."""
-        over = [self._over.popleft() for _ in range(min(_TOGETHER, len(self._over)))]
-        if not over:
-            return
-        # One that was not written has nothing to complete.
-        written = [each for each in over if each.call_id not in self._unwritten]
+    def _brought_here(self, changes: Sequence[_Change]) -> bool:
+        """Bring changes into the file in the calling thread, as _inserted_here does, and where they are little work."""
+        characters = sum(len(each.over.finished.output) for each in changes if each.over)
+        # What began before these has to be there first.
+        waits = self._unwritten or self._begun.held > sum(1 for each in changes if each.row)
+        if characters > _LIGHT or waits or self._is_untended or not self._using.acquire(blocking=False):
+            return False
         try:
-            rows = [(each.call_id, self._ended(each)) for each in written]
-            if rows:
+            if self._file is None:
+                return False
+            self._write(self._file, changes, patient=False)
+        except Exception:  # noqa: BLE001 - another server may be writing; the thread tries again, and tells what it meets
+            return False
+        finally:
+            self._using.release()
+        return True
+
+    def _bring(self, changes: Sequence[_Change], since: float) -> None:
+        """Bring changes into the file. Rows that it does not take are tried again with the next ones."""
+        # One that was not written has nothing to complete.
+        known = [each for each in changes if each.row or each.call_id not in self._unwritten]
+        wanted, self._late = [*self._late, *known], []
+        try:
+            if wanted:
                 with self._using:
-                    self._update(self._opened(over[0].since), rows)
+                    file = self._opened(since)
+                    # First, so that the write after it, which syncs the log's new head, is one of this thread.
+                    self._tend(file)
+                    self._write(file, wanted, patient=True)
         except Exception as e:  # noqa: BLE001 - the calls are over; nothing here may change their answers
-            for each in written:
-                log.warning("the record of call %s could not be completed (%s)", each.call_id, e)
-        for each in over:
+            self._late = [each for each in wanted if each.row]
+            for each in wanted:
+                if not each.row:
+                    log.warning("the record of call %s could not be completed (%s)", each.call_id, e)
+        for each in changes:
             self._unwritten.discard(each.call_id)
-            each.completed.set_result(None)
+
+    def _write(self, file: RecordFile, changes: Sequence[_Change], *, patient: bool) -> None:
+        with file.together(patient=patient):
+            for change in changes:
+                if change.row:
+                    file.add(filed(change.row) | self._end_of(change), self._name)
+                elif not file.update(change.call_id, self._end_of(change)):
+                    log.debug("call %s has no record to complete", change.call_id)
+        added = sum(1 for change in changes if change.row)
+        self._untended += added
+        self._begun.settle(added)
+
+    def _end_of(self, change: _Change) -> Row:
+        over = change.over
+        return {} if over is None else ended(over.finished, over.at, self._result_max_length)
 
     def newest(
         self,
@@ -278,9 +337,11 @@ class Records:
     def close(self) -> None:
         """Wait for what is being written, mark calls without an end as interrupted, and close the file.
 
-        Of what another server that writes keeps from being written little is waited for; it is lost.
+        Of what another server that writes keeps from being written little is waited for; what was noted of it is left
+        to the next server, the rest is lost.
         """
         self._patience.end = time.monotonic() + _END_BUSY
+        self._hand_over(*self._taken())
         with suppress(RuntimeError):  # closed already
             self._writer.submit(self._end).result()
         self._writer.shutdown()
@@ -296,6 +357,7 @@ class Records:
             file = RecordFile.writable(self._path, self._patience)
             try:
                 file.interrupt_dead(self._server)
+                self._adopt(file)
                 file.rotate(self._max_rows, self._max_days)
             except sqlite3.Error as e:
                 file.close()
@@ -303,42 +365,21 @@ class Records:
             self._file = file
         return self._file
 
-    def _insert(self, started: Started, since: float) -> None:
-        with self._using:
-            file = self._opened(since)
-            self._add(file, started, patient=True)
-            self._unwritten.discard(started.call_id)
-            self._tend(file)
+    def _adopt(self, file: RecordFile) -> None:
+        """Take in the calls that servers which no longer live have noted and not brought into the file."""
+        for each in left(self._path, self._server):
+            with file.together():
+                for row in each.rows:
+                    file.add(row | INTERRUPTED, each.server)
+            each.remove()
 
-    def _add(self, file: RecordFile, started: Started, *, patient: bool) -> None:
-        counted = (started.session, started.tool)
-        iteration = self._iterations.get(counted, 0) + 1
-        row = {
-            "call_id": started.call_id,
-            "execution_id": started.execution_id,
-            "tenant_id": started.tenant_id,
-            "agent": started.agent,
-            "client": started.client,
-            "session": started.session,
-            "principal": started.principal,
-            "tool": started.tool,
-            "iteration": iteration,
-            "status": Status.RUNNING.value,
-            "input": _as_json(started.input),
-            "unsafe": started.unsafe,
-            "approved_by": started.approved_by,
-            "started_at": timestamp(started.started_at),
-        }
-        file.insert({name: _plain(value) for name, value in row.items()}, self._server, patient=patient)
-        self._iterations[counted] = iteration
-        self._iterations.move_to_end(counted)
-        if len(self._iterations) > _COUNTERS:
-            self._iterations.popitem(last=False)
-        self._untended += 1
+    @property
+    def _is_untended(self) -> bool:
+        return self._untended >= min(_TEND_EVERY, 1 + self._max_rows // 16)
 
     def _tend(self, file: RecordFile) -> None:
         """Delete old rows and sync the file, now and then."""
-        if self._untended < min(_TEND_EVERY, 1 + self._max_rows // 16):
+        if not self._is_untended:
             return
         self._untended = 0
         try:
@@ -347,50 +388,22 @@ class Records:
         except sqlite3.Error as e:
             log.warning("old records could not be deleted (%s)", e)
 
-    def _ended(self, over: "_Over") -> dict[str, Any]:
-        """Return what a row says of the end of a call."""
-        finished = over.finished
-        message = finished.error_message
-        row = {
-            "status": finished.status.value,
-            "code": None if finished.code is None else str(finished.code),
-            "output": self._cut(finished.output),
-            "output_bytes": len(finished.output.encode(errors="replace")),
-            "tokens": finished.tokens,
-            "error_message": None if message is None else redact(message[:MESSAGE_MAX]),
-            "completed_at": timestamp(over.at),
-            "duration_ms": finished.duration_ms,
-        }
-        return {name: _plain(value) for name, value in row.items()}
-
-    def _update(self, file: RecordFile, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-        # First, so that the write after it, which syncs the log's new head, is one of this thread.
-        self._tend(file)
-        with file.together():
-            for call_id, row in rows:
-                if not file.update(call_id, row):
-                    log.debug("call %s has no record to complete", call_id)
-
-    def _cut(self, output: str) -> str:
-        most = self._result_max_length
-        # A little more is looked through, so that a secret on the edge is seen whole.
-        text: str = redact(output[: most + 1000])
-        return text[:most] + "... (truncated)" if len(output) > most else text
-
     def _end(self) -> None:
-        while self._over:
-            self._complete()
+        self._bring([], time.monotonic())
         with self._using:
-            if self._file is None:
-                return
-            try:
-                self._file.interrupt(self._server)
-            except sqlite3.Error as e:
-                log.warning("the records were not completed (%s)", e)
-            self._file.close()
-            self._file = None
+            if self._file is not None:
+                try:
+                    self._file.interrupt(self._server)
+                except sqlite3.Error as e:
+                    log.warning("the records were not completed (%s)", e)
+                self._file.close()
+                self._file = None
+        self._begun.close()
 
     def _read(self, question: Callable[[RecordFile], _T]) -> _T:
+        self._hand_over(*self._taken())
+        with suppress(RuntimeError, TimeoutError):  # closed, or kept from writing by another server
+            self._writer.submit(lambda: None).result(_READ_MAX)
         with self._reading:
             if self._reader is None:
                 self._reader = RecordFile.readable(self._path)
@@ -398,35 +411,3 @@ class Records:
                 return question(self._reader)
             except sqlite3.Error as e:
                 raise RecordError(f"the records cannot be read ({e})") from e
-
-
-def _plain(value: Any) -> Any:
-    """Make a text that SQLite takes: lone surrogates have no bytes."""
-    return value.encode(errors="replace").decode() if isinstance(value, str) else value
-
-
-def _as_json(arguments: Mapping[str, Any]) -> str:
-    """Write arguments as JSON of at most INPUT_MAX bytes, without secrets; long texts and lists are shortened."""
-    value = redact(arguments, most=INPUT_MAX)
-    text = _dumped(value)
-    for longest in (4096, 1024, 256, 64, 16):
-        if len(text.encode(errors="replace")) <= INPUT_MAX:
-            return text
-        text = _dumped(_shortened(value, longest))
-    return text if len(text.encode(errors="replace")) <= INPUT_MAX else json.dumps({OMITTED: "all arguments"})
-
-
-def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _shortened(value: Any, longest: int) -> Any:
-    if isinstance(value, str):
-        return value if len(value) <= longest else f"{value[:longest]}... ({len(value)} characters)"
-    if isinstance(value, dict):
-        kept = list(value.items())[:longest]
-        rest = {OMITTED: len(value) - longest} if len(value) > longest else {}
-        return {_shortened(name, longest): _shortened(inner, longest) for name, inner in kept} | rest
-    if isinstance(value, list):
-        return [_shortened(inner, longest) for inner in value[:longest]] + [OMITTED] * (len(value) > longest)
-    return value

@@ -152,5 +152,4 @@ async def _call(config: Config, env: Mapping[str, str], name: str, arguments: Ma
             raise ConfigError(f"no tool {name}{'; ' if why else ''}{why}")
         context = CallContext(id=f"{SESSION}:{os.getpid()}", client=("toolbox-mcp call", ""), session=SESSION)
         answer = await toolbox.pipeline.call(name, arguments, context)
-        assert isinstance(answer, CallToolResult)
-        return answer
+        return CallToolResult.model_validate(answer)

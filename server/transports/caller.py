@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from mcp.server import ServerRequestContext
@@ -26,12 +27,15 @@ class Caller:
     session_id: str | None
     principal: str | None
 
-    @property
+    @cached_property
     def owner(self) -> str:
         """The key that state belongs to: the session, else the principal, else everybody without either."""
         if self.session_id is not None:
             return f"session:{self.session_id}"
         return f"principal:{self.principal}" if self.principal is not None else "anonymous"
+
+
+_PIPES = Caller("stdio", "stdio", None)
 
 
 def caller(ctx: ServerRequestContext[Any, Any]) -> Caller:
@@ -41,7 +45,7 @@ def caller(ctx: ServerRequestContext[Any, Any]) -> Caller:
     the session header, so there it would be a claim by the client about somebody else's session.
     """
     if ctx.request is None:
-        return Caller("stdio", "stdio", None)
+        return _PIPES
     found: Caller = ctx.request.scope[SCOPE_KEY]
     if found.transport == "http" and ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
         return replace(found, session_id=None)

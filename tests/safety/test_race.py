@@ -12,9 +12,10 @@ def test_the_attack_beats_realpath_and_check(tmp_path, case):
     assert race.naive(tmp_path, case, lambda count: count.escapes or late(count)).escapes
 
 
+@pytest.mark.parametrize("reads", [race.reads, race.target_reads])
 @pytest.mark.parametrize("case", ["folder", "leaf"])
-def test_no_swap_leads_a_reader_outside(tmp_path, engine, case):
-    count = race.reads(tmp_path, case, engine, race.seconds(3))
+def test_no_swap_leads_a_reader_outside(tmp_path, engine, case, reads):
+    count = reads(tmp_path, case, engine, race.seconds(3))
     assert count.escapes == 0
     assert 0 < count.done <= count.tries
 

@@ -216,6 +216,42 @@ def test_target_follows_links_and_refuses_those_that_lead_out(tree, roots, outco
     assert outcome(lambda: roots.place(path).target().shown) == target
 
 
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        ("a/f.txt", "a/f.txt"),
+        ("in", "a/f.txt"),
+        ("in_chain", "a/f.txt"),
+        ("in_absolute_folder/b/g.txt", "a/b/g.txt"),
+        ("in_dangling", "not_a_file"),
+        ("missing", "not_a_file"),
+        ("a", "not_a_file"),
+        ("fifo", "not_a_file"),
+        ("socket", "not_a_file"),
+        ("out", "path_denied"),
+        ("out_folder/secret", "path_denied"),
+        ("loop", "path_denied"),
+        ("proc_root", "path_denied"),
+    ],
+)
+def test_a_file_is_opened_with_its_target_or_not_at_all(tree, roots, outcome, path, target):
+    def opened() -> str:
+        fd, at = roots.place(path).open_target()
+        again = at.open_file()
+        assert os.path.sameopenfile(fd, again)
+        os.close(fd)
+        os.close(again)
+        return at.shown
+
+    before = os.listdir("/dev/fd")
+    assert outcome(opened) == target
+    assert os.listdir("/dev/fd") == before
+
+
+def test_an_entry_is_not_opened_where_it_is_a_link(tree, roots, outcome):
+    assert outcome(roots.place("in", follow=False).open_target) == outcome(roots.place("in", follow=False).open_file)
+
+
 def test_a_target_is_not_led_elsewhere_by_a_later_link(tree, roots, outcome):
     target = roots.place("in_folder/f.txt").target()
     (tree / "a").rename(tree / "moved")

@@ -42,7 +42,7 @@ def call(call_id: str = "", tool: str = "bash", session: str | None = "s1", **ot
         approved_by=None,
         started_at=datetime.now(UTC),
     )
-    return replace(started, **other)
+    return started._replace(**other)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ async def test_a_row_is_there_before_the_call_and_complete_after_it(records):
 )
 async def test_output_is_kept_up_to_its_length_and_measured_whole(records, output, kept, size):
     await records.start(call("c1"))
-    await asyncio.wrap_future(records.finish("c1", replace(DONE, output=output)))
+    await asyncio.wrap_future(records.finish("c1", DONE._replace(output=output)))
     found = records.get("c1")
     assert (found.output, found.output_bytes) == (kept, size)
 
@@ -708,7 +708,7 @@ async def test_a_cancelled_call_still_has_its_row_and_its_end(records, path):
         with pytest.raises(asyncio.CancelledError):
             await started
         other.execute("ROLLBACK")
-    await asyncio.wrap_future(records.finish("c1", replace(DONE, status=Status.CANCELLED)))
+    await asyncio.wrap_future(records.finish("c1", DONE._replace(status=Status.CANCELLED)))
     assert records.get("c1").status == "cancelled"
 
 

@@ -44,15 +44,15 @@ def whole_bytes(place: Place, stop: Stop) -> bytes:
     )
 
 
-def cached_bytes(place: Place) -> bytes | None:
-    """Return the bytes of a small file that lies in the kernel's cache; None for any other, and for what is none.
+def cached_bytes(place: Place) -> tuple[bytes, Place] | None:
+    """Return the bytes of a small file that lies in the kernel's cache, and where its links lead; None for any other.
 
     Never waits for a disk or another machine. Linux; elsewhere always None.
     """
     if not hasattr(os, "RWF_NOWAIT"):
         return None
     try:
-        fd = place.open_file()
+        fd, at = place.open_target()
     except ToolError:
         return None
     try:
@@ -61,7 +61,7 @@ def cached_bytes(place: Place) -> bytes | None:
             return None
         room = bytearray(size + 1)
         # A short read is a file of which a part is elsewhere; one byte more, a file that grows.
-        return bytes(room[:size]) if os.preadv(fd, [room], 0, os.RWF_NOWAIT) == size else None
+        return (bytes(room[:size]), at) if os.preadv(fd, [room], 0, os.RWF_NOWAIT) == size else None
     except OSError:
         return None
     finally:
@@ -78,7 +78,8 @@ def shown(place: Place, data: bytes, numbered: bool) -> tuple[Text | bytes, str]
     tag = etag(data)
     if is_pdf(data) or place.name.lower().endswith(".pdf"):
         return data, tag
-    _refuse_binary(place, data)
+    if is_binary(data):
+        raise _binary(place)
     text = decode(data)
     lines = visible(text.lf).removesuffix("\n")
     meta = _whole_meta(data, text, tag)
@@ -220,7 +221,11 @@ def _block(lines: Sequence[str], name: str) -> list[str]:
 
 
 def _refuse_binary(place: Place, data: bytes) -> None:
-    if is_binary(data[:HEAD]) or is_pdf(data):
-        raise ToolError(
-            Code.BINARY_FILE, f"{place.shown} is not a text file", 'encoding="binary" reads images and raw bytes'
-        )
+    if is_binary(data) or is_pdf(data):
+        raise _binary(place)
+
+
+def _binary(place: Place) -> ToolError:
+    return ToolError(
+        Code.BINARY_FILE, f"{place.shown} is not a text file", 'encoding="binary" reads images and raw bytes'
+    )

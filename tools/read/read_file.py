@@ -56,10 +56,15 @@ async def read_file(
     if ranged:
         return await reading(partial(between, path, start_line or 1, end_line, numbered))
     cached = cached_bytes(path)
-    text, etag = await reading(partial(whole, path, numbered)) if cached is None else shown(path, cached, numbered)
+    if cached is None:
+        text, etag = await reading(partial(whole, path, numbered))
+        at = path.target()
+    else:
+        data, at = cached
+        text, etag = shown(path, data, numbered)
     if isinstance(text, bytes):
         text = await _pdf(path, text, etag, parser)
-    seen.saw(str(path.target().path), etag)
+    seen.saw(str(at.path), etag)
     return text
 
 

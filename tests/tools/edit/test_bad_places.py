@@ -234,7 +234,8 @@ async def main():
     async with assembled(config, {}) as toolbox:
         for name, arguments in calls:
             result = await toolbox.pipeline.call(name, arguments, CallContext("1"))
-            print(json.dumps([result.content[0].text, result.structured_content if result.is_error else None]))
+            error = result["structuredContent"] if result["isError"] else None
+            print(json.dumps([result["content"][0]["text"], error]))
 
 asyncio.run(main())
 """
