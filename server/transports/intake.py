@@ -39,6 +39,7 @@ class Intake:
         self._working = 0
         self._held_bytes = 0
         self._waiter: asyncio.Future[None] | None = None
+        self._deliver: Callable[[JSONRPCMessage], None] | None = None
         self._ended = False
 
     @property
@@ -86,16 +87,35 @@ class Intake:
         self._parked.clear()
         self._wake()
 
+    async def opening(self) -> JSONRPCRequest | None:
+        """Return the first request, which stays in line; None where the end comes before."""
+        while not self._ended:
+            for item, _ in self._ready:
+                if isinstance(item.message, JSONRPCRequest):
+                    return item.message
+            await self._news()
+        return None
+
+    def deliver_to(self, deliver: Callable[[JSONRPCMessage], None]) -> None:
+        """Hand what is ready over to a function, and what comes later as it comes, instead of to receive()."""
+        self._deliver = deliver
+        while self._ready:
+            item, size = self._ready.popleft()
+            self._held_bytes -= size
+            deliver(item.message)
+        self._on_change()
+
+    async def over(self) -> None:
+        """Wait for the end."""
+        while not self._ended:
+            await self._news()
+
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message; anyio.EndOfStream at the end."""
         while not self._ready:
             if self._ended:
                 raise anyio.EndOfStream
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+            await self._news()
         message, size = self._ready.popleft()
         self._held_bytes -= size
         self._on_change()
@@ -126,12 +146,22 @@ class Intake:
         """End the stream."""
         self.end()
 
+    async def _news(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
     def _hand_over(self, message: JSONRPCMessage, size: int, request: Any) -> None:
         metadata = None
+        if isinstance(message, JSONRPCRequest) and message.method not in LASTING:
+            self._unanswered.setdefault(message.id, []).append(message.method in WORK)
+            self._working += message.method in WORK
+        if self._deliver is not None:
+            self._deliver(message)
+            return
         if isinstance(message, JSONRPCRequest):
-            if message.method not in LASTING:
-                self._unanswered.setdefault(message.id, []).append(message.method in WORK)
-                self._working += message.method in WORK
 
             async def unanswered() -> None:
                 self.settled(message.id)

@@ -137,6 +137,15 @@ def write_line(message: JSONRPCMessage) -> bytes:
         return to_json(clean, inf_nan_mode="null", fallback=str) + b"\n"
 
 
+def write_result(request_id: RequestId, result: dict[str, Any]) -> bytes:
+    """Return the answer to a request as a line, as write_line does."""
+    answer = {"jsonrpc": "2.0", "id": request_id, "result": result}
+    try:
+        return to_json(answer) + b"\n"
+    except (PydanticSerializationError, UnicodeEncodeError):
+        return to_json(_without_surrogates(answer), inf_nan_mode="null", fallback=str) + b"\n"
+
+
 def find_id(text: bytes) -> RequestId | None:
     """Return the id of the request that this broken text seems to be.
 

@@ -9,10 +9,12 @@ from typing import Any, Final, Self
 import anyio
 from mcp.server import Server
 from mcp.server.models import InitializationOptions
+from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCResponse
 
 from toolbox_mcp.server.transports.descriptors import Sink, claimed_stdio, open_sink, open_source
+from toolbox_mcp.server.transports.exchange import Exchange, opens_handshake
 from toolbox_mcp.server.transports.intake import Intake
 from toolbox_mcp.server.transports.lines import LineCutter, TooLong, read_line, write_line
 from toolbox_mcp.server.transports.stopping import stop_signals
@@ -77,7 +79,14 @@ async def serve_on(
     wire = _Wire(fd_in, fd_out, max_line, max_in_flight, on_stop)
     try:
         with stop_signals(wire.stop):
-            await server.run(wire.intake, _Answers(wire), init_options or server.create_initialization_options())
+            options = init_options or server.create_initialization_options()
+            async with server.lifespan(server) as state:
+                opening = await wire.intake.opening()
+                if opening is not None and opens_handshake(opening):
+                    await Exchange(wire.intake, wire.send).serve(server, state, options)
+                else:
+                    answers = _Answers(wire)
+                    await serve_dual_era_loop(server, wire.intake, answers, lifespan_state=state, init_options=options)
             await wire.flush()
     finally:
         wire.close()
