@@ -129,7 +129,8 @@ class Exchange:
         self._send = send
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._handled: dict[RequestId, _Handled] = {}
+        self._live: set[_Handled] = set()
+        self._by_id: dict[RequestId, _Handled] = {}
         self._asked: dict[RequestId, _Asked] = {}
         self._numbers = 0
         self._initializing = False
@@ -153,7 +154,7 @@ class Exchange:
         for asked in self._asked.values():
             if not asked.answer.done():
                 asked.answer.set_result(_CLOSED)
-        for handled in self._handled.values():
+        for handled in self._live:
             handled.scope.cancel()
         with anyio.CancelScope(shield=True):
             while self._tasks:
@@ -168,7 +169,8 @@ class Exchange:
             self._initializing = message.method == "initialize"
             handled = _Handled(self, message)
             # Of two requests with one id the later can be called off.
-            self._handled[coerce_request_id(message.id)] = handled
+            self._by_id[coerce_request_id(message.id)] = handled
+            self._live.add(handled)
             self._spawn(self._answer(handled, message))
         elif isinstance(message, JSONRPCNotification):
             self._note(message)
@@ -201,6 +203,7 @@ class Exchange:
         except anyio.BrokenResourceError:
             log.debug("the answer to a request finds nobody")
         finally:
+            self._live.discard(handled)
             self._intake.settled(request.id)
 
     async def _result(self, handled: _Handled, request: JSONRPCRequest) -> dict[str, Any]:
@@ -214,8 +217,8 @@ class Exchange:
     def _close(self, handled: _Handled, request: JSONRPCRequest) -> None:
         handled.open = False
         key = coerce_request_id(request.id)
-        if self._handled.get(key) is handled:
-            del self._handled[key]
+        if self._by_id.get(key) is handled:
+            del self._by_id[key]
         if request.method == "initialize":
             self._initializing = False
             while self._held and not self._initializing:
@@ -229,7 +232,7 @@ class Exchange:
         params = message.params or {}
         if message.method == "notifications/cancelled":
             about = as_request_id(params.get("requestId"))
-            if about is not None and (handled := self._handled.get(coerce_request_id(about))):
+            if about is not None and (handled := self._by_id.get(coerce_request_id(about))):
                 handled.call_off()
         elif message.method == "notifications/progress":
             token = as_request_id(params.get("progressToken"))
@@ -241,15 +244,14 @@ class Exchange:
     async def _noted(self, message: JSONRPCNotification) -> None:
         assert self._runner is not None
         handled = _Handled(self, None)
+        self._live.add(handled)
         try:
-            # In a scope of its own, which the end of the connection cancels.
-            self._handled[f"note {id(handled)}"] = handled
             with handled.scope:
                 await self._runner.on_notify(handled, message.method, message.params)
         except Exception:
             log.exception("a notification of the client failed")
         finally:
-            del self._handled[f"note {id(handled)}"]
+            self._live.discard(handled)
 
     def _hear(self, number: RequestId | None, outcome: dict[str, Any] | ErrorData) -> None:
         asked = None if number is None else self._asked.get(coerce_request_id(number))

@@ -141,7 +141,7 @@ def write_result(request_id: RequestId, result: dict[str, Any]) -> bytes:
     """Return the answer to a request as a line, as write_line does."""
     answer = {"jsonrpc": "2.0", "id": request_id, "result": result}
     try:
-        return to_json(answer) + b"\n"
+        return to_json(answer, inf_nan_mode="null") + b"\n"
     except (PydanticSerializationError, UnicodeEncodeError):
         return to_json(_without_surrogates(answer), inf_nan_mode="null", fallback=str) + b"\n"
 
