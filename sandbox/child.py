@@ -21,7 +21,7 @@ if sys.platform != "win32":
 
 _KILL_DEADLINE = 1.0  # seconds in which everything a program started is dead
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
-_POLL = 0.01  # seconds between looks where the system cannot report an end by itself
+_POLL = 0.01  # seconds between looks where the system does not report an end by itself
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,10 @@ class Program(Pipes):
         self._poll: asyncio.TimerHandle | None = None
         self._result: Ended | None = None
         if hasattr(os, "pidfd_open"):
-            self._pidfd = os.pidfd_open(self.pid)
+            # No descriptor is left, or it was collected already, by whom it fell to when the one who started it died.
+            with contextlib.suppress(OSError):
+                self._pidfd = os.pidfd_open(self.pid)
+        if self._pidfd is not None:
             self._loop.add_reader(self._pidfd, self._exited)
         else:
             self._look_again()

@@ -48,6 +48,7 @@ class Ripgrep:
         self.large_files = LargeFiles()
         self._folders = folders
         self._view: View | None = None
+        self._stood = False
         self._reader: Reader | None = None
         self._popen: Callable[..., subprocess.Popen[bytes]] | None = None
 
@@ -66,6 +67,10 @@ class Ripgrep:
                 async with begin(argv, stdin=stdin, popen=partial(view.start, rules=rules)) as run:
                     yield run
                 return
+        if self._stood and unconfined():
+            # Who writes to a folder can have a start in the view fail, and would have it unconfined by that.
+            message = "the search could not be started where it sees only the roots"
+            raise ToolError(Code.UNAVAILABLE, message, "try again, with a shorter pattern if it is long")
         if rules:
             argv.insert(1, "--ignore-file=/dev/stdin")
         async with begin(argv, stdin=rules or stdin, popen=self._in_thread()) as run:
@@ -90,17 +95,28 @@ class Ripgrep:
         return "Landlock" if self._folders and not unconfined() else None
 
     async def _standing_view(self) -> "View | None":
-        """Return the view, where it stands. It is made at the first search, which does not wait for it."""
+        """Return the view, where it stands. It is made at the first search, which does not wait for it, and when it was lost."""
         if not self._folders or sys.platform != "linux":
             return None
         from toolbox_mcp.sandbox.linux.view import View
 
-        if self._view is None:
-            self._view = View(self._folders, self.binary)
-        if unconfined():
+        view = self._view
+        if view is None or view.lost:
+            lost, self._view = view, None
+            try:
+                view = self._view = View(self._folders, self.binary)
+            except (OSError, ToolError) as failure:
+                log.warning("there is no view to search in: %s", failure)
+                view = None
+            if lost:
+                await lost.aclose()
+        if view and unconfined():
             # There is nothing else that would confine it.
-            await self._view.settled()
-        return self._view if self._view.stands else None
+            await view.settled()
+        if view is None or not view.stands:
+            return None
+        self._stood = True
+        return view
 
     def _in_thread(self) -> Callable[..., subprocess.Popen[bytes]]:
         self._popen = self._popen or self._confined()

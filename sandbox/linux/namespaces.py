@@ -104,8 +104,12 @@ def build_view(folders: Iterable[str], programs: Iterable[str], scratch: str, si
     """
     mount(None, "/", None, RECURSIVE | SLAVE)
     _enter_new_root()
+    shown: list[str] = []
     for folder in sorted(folders):
-        _show(_HOST + folder, folder, _READ_ONLY | _ATTR_NOSUID | _ATTR_NODEV | _ATTR_NOEXEC)
+        # Who may write above a folder could swap it for a link while it is mounted. Below another it is there already.
+        if not any(folder.startswith(above + "/") for above in shown):
+            _show(_HOST + folder, folder, _READ_ONLY | _ATTR_NOSUID | _ATTR_NODEV | _ATTR_NOEXEC)
+            shown.append(folder)
     for path in programs:
         _show(_HOST + path, path, _READ_ONLY | _ATTR_NOSUID | _ATTR_NODEV)
     os.mkdir(scratch)

@@ -19,7 +19,7 @@ import toolbox_mcp
 from toolbox_mcp.sandbox import tree
 from toolbox_mcp.sandbox.child import Ended, NotStarted, Program, Started, ended_with, read_ready
 from toolbox_mcp.sandbox.linux.reader import LIBRARIES, is_static
-from toolbox_mcp.sandbox.linux.view_process import NUMBER
+from toolbox_mcp.sandbox.linux.view_process import LARGEST_ORDER, NUMBER
 from toolbox_mcp.sandbox.spawn import spawn
 from toolbox_mcp.sandbox.tree import FILE_LOCKS
 
@@ -29,6 +29,7 @@ _START_UP = (
     "from toolbox_mcp.sandbox.linux.view_process import main; main({arguments!r})\n"
 )
 _START = 10.0  # seconds; a guess, for a machine that is some hundred times slower than usual
+_SILENT = "it does not answer, or has ended"
 _ANSWER = 2.0  # seconds in which a process that is not stopped has started a program; a guess
 
 
@@ -52,7 +53,7 @@ class View:
             "libraries": [] if is_static(program) else list(LIBRARIES),
         }
         self.trouble: str | None = None
-        self._stands = False
+        self._stands = self._stood = False
         self._settled: asyncio.Future[None] = self._loop.create_future()
         try:
             root = str(Path(toolbox_mcp.__file__).parent.parent)
@@ -76,6 +77,11 @@ class View:
         return self._stands
 
     @property
+    def lost(self) -> bool:
+        """Tell whether it stood and does no longer."""
+        return self._stood and not self._stands
+
+    @property
     def pid(self) -> int | None:
         """The process in the view, None where there is none any more."""
         return self._process.pid if self._process else None
@@ -96,49 +102,65 @@ class View:
         for text in argv:
             if b"\0" in os.fsencode(text):
                 raise ValueError("embedded null byte")
-        theirs, ours = _streams(options["stdin"])
-        report, reported = os.pipe()
-        given = [*theirs, reported, *([_in_memory(rules)] if rules else [])]
-        try:
-            try:
-                folder = os.stat(options["cwd"])
+        with contextlib.ExitStack() as ours:
+            with contextlib.ExitStack() as theirs:
+                report, reported = _pipe(ours, theirs)
+                if options["stdin"] == subprocess.PIPE:
+                    source, feed = _pipe(theirs, ours)
+                    os.set_blocking(feed, False)
+                else:
+                    source, feed = _owned(theirs, os.open(os.devnull, os.O_RDONLY)), None
+                stdout, out = _pipe(ours, theirs)
+                stderr, err = _pipe(ours, theirs)
+                os.set_blocking(stdout, False)
+                os.set_blocking(stderr, False)
+                given = [reported, source, out, err]
+                if rules:
+                    given.append(_owned(theirs, _in_memory(rules)))
                 order = {
                     "argv": list(argv),
                     "env": dict(options["env"]),
-                    "cwd": os.readlink(options["cwd"]),
-                    "folder": [folder.st_dev, folder.st_ino],
+                    **_folder(options["cwd"]),
                     "locks": resource.getrlimit(FILE_LOCKS)[0],
+                    "descriptors": len(given),
                 }
                 self._send(json.dumps(order).encode(), given)
-            finally:
-                for fd in given:
-                    os.close(fd)
             said = _said(report, _ANSWER)
             if said is None:
-                self._lose("it does not answer, or has ended")
-                raise NotStarted(self.trouble)
+                self.lose(_SILENT)
+                raise NotStarted(_SILENT)
             if said < 0:
                 raise NotStarted(os.strerror(-said))
-            return _Child(said, report, *ours)
-        except BaseException:
-            for fd in filter(None, (report, *ours)):
-                os.close(fd)
-            raise
+            ours.pop_all()
+            return _Child(self, said, report, feed, stdout, stderr)
 
     async def aclose(self) -> None:
         """End the process. What it started goes on."""
-        self._lose("closed")
+        self.lose("closed")
         process, self._process = self._process, None
         if process is not None:
             await process.bury()
 
+    def lose(self, why: str) -> None:
+        """Start nothing any more."""
+        self._timer.cancel()
+        self._stands = False
+        self.trouble = self.trouble or why
+        if self._orders.fileno() >= 0:
+            self._loop.remove_reader(self._orders)
+            self._orders.close()
+        if not self._settled.done():
+            self._settled.set_result(None)
+
     def _send(self, order: bytes, descriptors: list[int]) -> None:
+        if len(order) > LARGEST_ORDER:
+            raise NotStarted(os.strerror(errno.E2BIG))
         passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         try:
             self._orders.sendmsg([order], passed)
         except OSError as failure:
             if failure.errno != errno.EMSGSIZE:
-                self._lose(failure.strerror or str(failure))
+                self.lose(failure.strerror or str(failure))
             raise NotStarted(failure.strerror or str(failure)) from None
 
     def _greeted(self) -> None:
@@ -153,19 +175,9 @@ class View:
         self._timer.cancel()
         self._loop.remove_reader(self._orders)
         if trouble is None:
-            self._stands = True
+            self._stands = self._stood = True
         else:
-            self._lose(trouble)
-        if not self._settled.done():
-            self._settled.set_result(None)
-
-    def _lose(self, why: str) -> None:
-        self._timer.cancel()
-        self._stands = False
-        self.trouble = self.trouble or why
-        if self._orders.fileno() >= 0:
-            self._loop.remove_reader(self._orders)
-            self._orders.close()
+            self.lose(trouble)
         if not self._settled.done():
             self._settled.set_result(None)
 
@@ -173,7 +185,8 @@ class View:
 class _Child:
     """A program that the process in the view has started, and collects when this lets go of the report."""
 
-    def __init__(self, pid: int, report: int, stdin: int | None, stdout: int, stderr: int) -> None:
+    def __init__(self, view: View, pid: int, report: int, stdin: int | None, stdout: int, stderr: int) -> None:
+        self._view = view
         self.pid = pid
         self.stdin = stdin
         self.stdout: int | None = stdout
@@ -187,23 +200,33 @@ class _Child:
     def collect(self) -> Ended | None:
         """Have it collected. Its end is told when its pidfd tells of it, or a moment later."""
         seen = tree.look(self.pid)
-        code = _said(self._report, _ANSWER if seen is None or seen.dead else 0)
+        # A view that is lost may be stopped; waiting for it once is enough.
+        due = self._view.stands and (seen is None or seen.dead)
+        code = _said(self._report, _ANSWER if due else 0)
         os.close(self._report)
+        if due and code is None:
+            self._view.lose(_SILENT)
         return None if code is None else ended_with(code)
 
 
-def _streams(stdin: int) -> tuple[list[int], tuple[int | None, int, int]]:
-    """Make the pipes of a program; return its ends and ours. stdin: PIPE or DEVNULL."""
-    feed: int | None = None
-    if stdin == subprocess.PIPE:
-        source, feed = os.pipe()
-    else:
-        source = os.open(os.devnull, os.O_RDONLY)
-    out, stdout = os.pipe()
-    err, stderr = os.pipe()
-    for fd in filter(None, (feed, out, err)):
-        os.set_blocking(fd, False)
-    return [source, stdout, stderr], (feed, out, err)
+def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[int, int]:
+    """Make a pipe, whose ends these will close."""
+    out, into = os.pipe()
+    return _owned(reader, out), _owned(writer, into)
+
+
+def _owned(owner: contextlib.ExitStack, fd: int) -> int:
+    owner.callback(os.close, fd)
+    return fd
+
+
+def _folder(cwd: str) -> dict[str, Any]:
+    """Return what an order says of the folder behind /proc/self/fd/N. Raises NotStarted for a path that is too long."""
+    try:
+        seen = os.stat(cwd)
+        return {"cwd": os.readlink(cwd), "folder": [seen.st_dev, seen.st_ino]}
+    except OSError as failure:
+        raise NotStarted(failure.strerror or str(failure)) from None
 
 
 def _said(report: int, seconds: float) -> int | None:

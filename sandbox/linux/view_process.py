@@ -2,8 +2,8 @@
 
 Where no path leads outside, no open has to be judged: Landlock does that for each file, and a search opens many. The
 server has threads, and the kernel gives a user namespace only to a process without; so one process enters the view, and
-starts the program there for each order that comes over a socket: a JSON object with descriptors, the program's streams, a
-pipe for what there is to say, and maybe rules for it to heed. It writes the program's pid or, where it cannot be started, an
+starts the program there for each order that comes over a socket: a JSON object with descriptors, a pipe for what there is
+to say, the program's streams, and maybe rules for it to heed. It writes the program's pid or, where it cannot be started, an
 errno below zero; and in the end its exit status or, below zero, the signal that ended it. A program that has ended stays a
 zombie until nobody reads the pipe any more.
 """
@@ -31,7 +31,7 @@ from toolbox_mcp.sandbox.tree import FILE_LOCKS
 
 LARGEST_ORDER = 192 * 1024
 DESCRIPTORS = 4
-"""stdin, stdout, stderr and the pipe."""
+"""The pipe, stdin, stdout and stderr."""
 NUMBER = struct.Struct("=i")
 """What is told of a program."""
 RULES = "/.rules"
@@ -134,31 +134,58 @@ class _View:
                     return
 
     def _start(self, order: Mapping[str, Any], descriptors: list[int]) -> None:
-        *streams, report = descriptors[:DESCRIPTORS]
+        if not descriptors:
+            return  # dropped, as below; nobody is left to be told
+        report, *streams = descriptors[:DESCRIPTORS]
         rules = descriptors[DESCRIPTORS:]
+        path: str | None = None
         try:
-            path = self._copied(rules[0]) if rules else None
-            pid = self._spawned(order, streams, path)
-            handle = os.pidfd_open(pid)
+            if len(descriptors) != order["descriptors"]:
+                # The rest was dropped, as this process may have no more open.
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            if rules:
+                self._made += 1
+                path = f"{RULES}/{self._made}"
+                _copy(rules[0], path)
+            pid, handle = self._begun(order, streams, path)
         except OSError as failure:
-            os.write(report, NUMBER.pack(-(failure.errno or errno.EIO)))
+            if path:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+            with contextlib.suppress(BrokenPipeError):
+                os.write(report, NUMBER.pack(-(failure.errno or errno.EIO)))
             os.close(report)
             return
         finally:
             for fd in (*streams, *rules):
                 os.close(fd)
-        os.write(report, NUMBER.pack(pid))
+        with contextlib.suppress(BrokenPipeError):
+            os.write(report, NUMBER.pack(pid))
         running = _Running(pid, report, path)
         self._running |= {handle: running, report: running}
         self._poll.register(handle, select.POLLIN)
         # Without a reader it is in error, which is always told.
         self._poll.register(report, 0)
 
+    def _begun(self, order: Mapping[str, Any], streams: list[int], rules: str | None) -> tuple[int, int]:
+        """Start the program in its folder; return its pid and a pidfd."""
+        try:
+            os.chdir(order["cwd"])
+            here = os.stat(".")
+            if [here.st_dev, here.st_ino] != order["folder"]:
+                raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+            pid = self._spawned(order, streams, rules)
+        finally:
+            # What is mounted there could not be unmounted else.
+            os.chdir("/")
+        try:
+            return pid, os.pidfd_open(pid)
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
+
     def _spawned(self, order: Mapping[str, Any], streams: list[int], rules: str | None) -> int:
-        os.chdir(order["cwd"])
-        here = os.stat(".")
-        if [here.st_dev, here.st_ino] != order["folder"]:
-            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
         name, *argv = order["argv"]
         mine = resource.getrlimit(FILE_LOCKS)
         resource.setrlimit(FILE_LOCKS, (order["locks"], mine[1]))
@@ -173,14 +200,6 @@ class _View:
             )
         finally:
             resource.setrlimit(FILE_LOCKS, mine)
-
-    def _copied(self, fd: int) -> str:
-        """Put what is to be read from a descriptor into a file of the view."""
-        self._made += 1
-        path = f"{RULES}/{self._made}"
-        with open(fd, "rb", closefd=False) as source, open(path, "xb") as file:
-            file.write(source.read())
-        return path
 
     def _look(self, fd: int, running: _Running) -> None:
         """Take note of what happened to a program, or to the reader of its pipe."""
@@ -201,6 +220,11 @@ class _View:
             os.close(running.report)
             if running.rules:
                 os.unlink(running.rules)
+
+
+def _copy(fd: int, path: str) -> None:
+    with open(fd, "rb", closefd=False) as source, open(path, "xb") as file:
+        file.write(source.read())
 
 
 def _receive(orders: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:

@@ -1,5 +1,7 @@
 import asyncio
+import contextlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -17,6 +19,7 @@ if sys.platform != "linux":
 
 from toolbox_mcp.sandbox.linux import landlock
 from toolbox_mcp.sandbox.linux.view import View
+from toolbox_mcp.sandbox.linux.view_process import LARGEST_ORDER
 
 SHELL = os.path.realpath("/bin/sh")
 READ = "read x < {}; echo $x"
@@ -296,3 +299,104 @@ async def test_what_is_mounted_below_a_folder_later_is_seen_and_not_written(plac
     argv = [*alone, sys.executable, "-P", "-c", LATER, places / "root", SHELL]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
     assert (done.stdout.split(), done.stderr) == (["mounted", "False"], "")
+
+
+async def test_no_rules_are_left_of_a_program_that_could_not_be_started(places, view):
+    with pytest.raises(NotStarted):
+        begin(view, places / "root", "-c", "x" * 150_000, rules=b"*.log\n")
+    assert view.stands
+    assert os.listdir(f"/proc/{view.pid}/root/.rules") == []
+
+
+async def test_rules_for_which_there_is_no_room_leave_it_to_later_programs(places, view):
+    with pytest.raises(NotStarted):
+        begin(view, places / "root", "-c", ":", rules=bytes(65 << 20))
+    program = begin(view, places / "root", "-c", ":", rules=bytes(32 << 20))
+    await ended(program)
+
+
+@pytest.mark.parametrize("size", [LARGEST_ORDER - 10_000, LARGEST_ORDER + 10_000])
+async def test_an_order_as_long_as_one_may_be_does_not_end_the_view(places, view, size):
+    with contextlib.suppress(NotStarted):
+        await ended(begin(view, places / "root", "-c", ":", *["x" * 1000] * (size // 1004)))
+    assert await outcome(view, places / "root", "echo on") == ["on"]
+
+
+async def test_a_folder_is_not_held_once_it_was_searched(places, view):
+    await outcome(view, places / "root" / "sub", ":")
+    assert os.readlink(f"/proc/{view.pid}/cwd") == "/"
+
+
+def descriptors():
+    return sorted(os.listdir("/proc/self/fd"))
+
+
+async def test_without_descriptors_nothing_is_started_and_none_is_lost(places, view):
+    before = descriptors()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for more in range(1, 10):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(before[-1]) + more, hard))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                begin(view, places / "root", "-c", ":", rules=b"rules")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert descriptors() == before
+    assert await outcome(view, places / "root", "echo on") == ["on"]
+
+
+@pytest.mark.parametrize("free", range(1, 5))
+@pytest.mark.parametrize("rules", [b"", b"rules"])
+async def test_a_view_without_descriptors_starts_nothing_and_stands(places, view, free, rules):
+    taken = {int(name) for name in os.listdir(f"/proc/{view.pid}/fd")}
+    soft, hard = resource.prlimit(view.pid, resource.RLIMIT_NOFILE)
+    limit = [number for number in range(100) if number not in taken][free]
+    resource.prlimit(view.pid, resource.RLIMIT_NOFILE, (limit, hard))
+    with pytest.raises(NotStarted):
+        begin(view, places / "root", "-c", "while :; do :; done", rules=rules)
+    assert tree.children(view.pid) == []
+    resource.prlimit(view.pid, resource.RLIMIT_NOFILE, (soft, hard))
+    assert await outcome(view, places / "root", "echo on") == ["on"]
+
+
+async def test_a_process_that_is_stopped_is_waited_for_once(places, view, monkeypatch):
+    import toolbox_mcp.sandbox.linux.view as module
+
+    programs = [begin(view, places / "root", "-c", "kill -STOP $$") for _ in range(3)]
+    for program in programs:
+        await eventually(lambda pid=program.pid: stopped(pid))
+    os.kill(view.pid, signal.SIGSTOP)
+    await eventually(lambda: stopped(view.pid))
+    waits = []
+    said = module._said
+    monkeypatch.setattr(module, "_said", lambda report, seconds: waits.append(seconds) or said(report, seconds / 40))
+    for program in programs:
+        os.kill(program.pid, signal.SIGKILL)
+        assert (await ended(program))[1] is None
+    assert [bool(wait) for wait in waits] == [True, False, False]
+    assert view.lost
+    os.kill(view.pid, signal.SIGCONT)
+
+
+async def test_a_folder_in_another_one_is_not_mounted_again(places):
+    # Who writes to the outer one chooses what is mounted in the place of the inner one.
+    view = await made([places / "root", places / "root" / "sub"])
+    (places / "root" / "sub" / "deep").write_text("deep\n")
+    assert await outcome(view, places / "root" / "sub", READ.format("deep")) == ["deep"]
+    places_there = [line.split()[4] for line in Path(f"/proc/{view.pid}/mountinfo").read_text().splitlines()]
+    assert str(places / "root") in places_there
+    assert str(places / "root" / "sub") not in places_there
+    await view.aclose()
+
+
+async def test_a_path_that_is_longer_than_the_system_tells_is_left_to_another_way(places, view):
+    fd = os.open(places / "root", os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("x" * 250, dir_fd=fd)
+        deeper = os.open("x" * 250, os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = deeper
+    with pytest.raises(NotStarted):
+        view.start([SHELL, "-c", ":"], cwd=f"/proc/self/fd/{fd}", env={}, stdin=subprocess.DEVNULL)
+    os.close(fd)
+    assert view.stands

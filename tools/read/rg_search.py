@@ -253,12 +253,15 @@ async def _records(run: Streaming) -> AsyncGenerator[tuple[bytes, bytes], None]:
 
 
 def _judged(run: Streaming, ended: Ended, pattern: str) -> Cut:
-    """Return why a search ended early; ToolError bad_pattern where ripgrep refused the pattern."""
+    """Return why a search ended early; ToolError bad_pattern where ripgrep refused the pattern, unavailable where it failed."""
     if run.timed_out:
         return f"{WALK_SECONDS:g} s"
     # Files that cannot be read go without a message, so what is told is about the pattern.
     if ended.status == 2 and run.stderr_tail.strip():
         raise _refused(pattern, run.stderr_tail)
+    if ended.signal is None and ended.status > 2:
+        # It did not get as far as searching: a library of it is missing, say.
+        raise ToolError(Code.UNAVAILABLE, f"ripgrep does not run: it ended with status {ended.status}")
     return "ripgrep was killed" if ended.signal else None
 
 

@@ -528,3 +528,18 @@ async def test_files_and_counts_stop_at_the_limit_by_path(call, project):
         rows = await grep(call, pattern=pattern, output="count", limit=3)
         assert rows == ["00: 1", "01: 2", "02: 3", "... (stopped at 3 matches)"]
     assert len(await grep(call, pattern="hit", output="files", limit=40)) == 40
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a script")
+async def test_a_ripgrep_that_does_not_run_is_no_search_without_hits(call, project, tmp_path_factory, monkeypatch):
+    (project / "a").write_text("hit\n")
+    stand_in = tmp_path_factory.mktemp("bin") / "rg"
+    stand_in.write_text("#!/bin/sh\nexit 127\n")
+    stand_in.chmod(0o755)
+    start = Ripgrep.start
+
+    def replaced(self, arguments, **options):
+        return start(Ripgrep(stand_in), arguments, **options)
+
+    monkeypatch.setattr(Ripgrep, "start", replaced)
+    assert (await call("grep_files", pattern="hit"))["code"] == "unavailable"
