@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import resource
 import select
@@ -412,3 +413,12 @@ async def test_a_stream_waits_for_its_reader():
         before = tree.look(reading._program.pid)
         assert before
         assert not before.dead
+
+
+async def test_a_program_is_watched_to_its_end_where_no_descriptor_is_left_for_that(monkeypatch, tmp_path):
+    def refuse(pid):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    done = await run(["sh", "-c", "echo out; exit 3"], cwd=tmp_path, env=ENV, timeout=20)
+    assert (done.stdout.text, done.exit_code) == ("out\n", 3)
