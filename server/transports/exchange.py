@@ -8,10 +8,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import anyio
+import anyio.lowlevel
 from mcp.server import Server
 from mcp.server.connection import Connection
 from mcp.server.models import InitializationOptions
@@ -128,6 +131,8 @@ class Exchange:
         self._intake = intake
         self._send = send
         self._loop = asyncio.get_running_loop()
+        # A message may be taken within the task of an earlier one, whose context variables are not for it.
+        self._context = copy_context()
         self._tasks: set[asyncio.Task[None]] = set()
         self._live: set[_Handled] = set()
         self._by_id: dict[RequestId, _Handled] = {}
@@ -146,11 +151,20 @@ class Exchange:
             self._intake.deliver_to(self._take)
             await self._intake.over()
         finally:
-            await self._end()
-            await aclose_shielded(connection)
+            try:
+                await self._end()
+            finally:
+                await aclose_shielded(connection)
 
     async def _end(self) -> None:
         self._over = True
+        # Where this server was cancelled, the intake goes on and would hand over what is parked.
+        self._intake.end()
+        self._initializing = False
+        while self._held:
+            message = self._held.popleft()
+            if isinstance(message, JSONRPCRequest):
+                self._intake.settled(message.id)
         for asked in self._asked.values():
             if not asked.answer.done():
                 asked.answer.set_result(_CLOSED)
@@ -178,7 +192,7 @@ class Exchange:
             self._hear(message.id, message.result if isinstance(message, JSONRPCResponse) else message.error)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
+        task = self._loop.create_task(work, context=self._context.copy())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -190,7 +204,11 @@ class Exchange:
             with handled.scope:
                 try:
                     answer = write_result(request.id, await self._result(handled, request))
-                except Exception as e:  # noqa: BLE001 - whatever it is, the client gets an answer
+                except (KeyboardInterrupt, SystemExit):
+                    raise
+                except BaseException as e:  # also a panic of a native library, which is no Exception
+                    if isinstance(e, asyncio.CancelledError) and _is_meant(handled):
+                        raise
                     answer = _refusal(request, e)
                 finally:
                     self._close(handled, request)
@@ -199,7 +217,8 @@ class Exchange:
                     begun = True
                     await self._send(answer)
             if not begun and not handled.called_off:
-                await self._last(write_line(JSONRPCError(jsonrpc="2.0", id=request.id, error=_CLOSED)))
+                with anyio.move_on_after(1, shield=True):
+                    await self._send(write_line(JSONRPCError(jsonrpc="2.0", id=request.id, error=_CLOSED)))
         except anyio.BrokenResourceError:
             log.debug("the answer to a request finds nobody")
         finally:
@@ -224,10 +243,6 @@ class Exchange:
             while self._held and not self._initializing:
                 self._take(self._held.popleft())
 
-    async def _last(self, line: bytes) -> None:
-        with anyio.move_on_after(1, shield=True):
-            await self._send(line)
-
     def _note(self, message: JSONRPCNotification) -> None:
         params = message.params or {}
         if message.method == "notifications/cancelled":
@@ -238,16 +253,18 @@ class Exchange:
             token = as_request_id(params.get("progressToken"))
             asked = None if token is None else self._asked.get(coerce_request_id(token))
             if asked and asked.on_progress:
-                self._spawn(_progressed(asked.on_progress, params))
-        self._spawn(self._noted(message))
-
-    async def _noted(self, message: JSONRPCNotification) -> None:
+                self._spawn(self._unanswered(_Handled(self, None), partial(_progressed, asked.on_progress, params)))
         assert self._runner is not None
         handled = _Handled(self, None)
+        work = partial(self._runner.on_notify, handled, message.method, message.params)
+        self._spawn(self._unanswered(handled, work))
+
+    async def _unanswered(self, handled: _Handled, work: Callable[[], Awaitable[None]]) -> None:
+        """Do what a notification asks for."""
         self._live.add(handled)
         try:
             with handled.scope:
-                await self._runner.on_notify(handled, message.method, message.params)
+                await work()
         except Exception:
             log.exception("a notification of the client failed")
         finally:
@@ -262,13 +279,14 @@ class Exchange:
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
         """Ask the client. Raises MCPError: its own, or that the time is up or the connection closed."""
+        # Whoever is cancelled already asks nothing.
+        await anyio.lowlevel.checkpoint_if_cancelled()
         if self._over:
             raise MCPError.from_error_data(_CLOSED)
         opts = opts or {}
         number = opts.get("request_id")
         if number is None:
-            self._numbers += 1
-            number = self._numbers
+            number = self._number()
         key = coerce_request_id(number)
         if key in self._asked:
             raise ValueError(f"request {number!r} is not answered yet")
@@ -294,14 +312,18 @@ class Exchange:
         finally:
             del self._asked[key]
             if why and not self._over and opts.get("cancel_on_abandon", True):
-                gone = JSONRPCNotification(
-                    jsonrpc="2.0", method="notifications/cancelled", params={"requestId": number, "reason": why}
-                )
-                await self._last(write_line(gone))
+                with anyio.move_on_after(1, shield=True):
+                    await self.notify("notifications/cancelled", {"requestId": number, "reason": why})
         outcome = asked.answer.result()
         if isinstance(outcome, ErrorData):
             raise MCPError.from_error_data(outcome)
         return outcome
+
+    def _number(self) -> int:
+        self._numbers += 1
+        while self._numbers in self._asked:
+            self._numbers += 1
+        return self._numbers
 
     async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
         """Tell the client something; nothing happens where it is gone."""
@@ -318,17 +340,20 @@ async def _progressed(on_progress: ProgressFnT, params: Mapping[str, Any]) -> No
     progress, total, message = (params.get(name) for name in ("progress", "total", "message"))
     if isinstance(progress, bool) or not isinstance(progress, int | float):
         return
-    try:
-        await on_progress(
-            float(progress),
-            float(total) if isinstance(total, int | float) else None,
-            message if isinstance(message, str) else None,
-        )
-    except Exception:
-        log.exception("a report of progress failed")
+    await on_progress(
+        float(progress),
+        float(total) if isinstance(total, int | float) else None,
+        message if isinstance(message, str) else None,
+    )
 
 
-def _refusal(request: JSONRPCRequest, failure: Exception) -> bytes:
+def _is_meant(handled: _Handled) -> bool:
+    """Tell whether it is this message that was cancelled, and not only something that its handler waited for."""
+    task = asyncio.current_task()
+    return handled.scope.cancel_called or (task is not None and task.cancelling() > 0)
+
+
+def _refusal(request: JSONRPCRequest, failure: BaseException) -> bytes:
     error = handler_exception_to_error_data(failure)
     if error is None:
         log.error("the handler of %s failed", request.method, exc_info=failure)

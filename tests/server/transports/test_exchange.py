@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextvars import ContextVar
 
 import anyio
 import mcp_types as t
@@ -314,6 +315,207 @@ async def test_a_question_at_the_end_is_answered_as_closed(talk):
     talk.intake.end()
     answer = await talk.hear()
     assert answer.get("id") == 1
+
+
+async def test_what_waits_for_the_handshake_never_begins_after_the_end(talk):
+    reached, go, begun = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def slow(ctx, call_next):
+        if ctx.method == "initialize":
+            reached.set()
+            with anyio.CancelScope(shield=True):
+                await go.wait()
+        return await call_next(ctx)
+
+    talk.server.middleware.append(slow)
+    talk.acts["hold"] = held(begun, [])
+    talk.say(id=0, method="initialize", params=HELLO)
+    talk.call(1, "hold")
+    async with asyncio.timeout(10):
+        await reached.wait()
+    talk.intake.end()
+    await asyncio.sleep(0)
+    go.set()
+    assert (await talk.hear())["id"] == 0
+    assert not begun.is_set()
+
+
+async def test_a_notification_that_hangs_ends_with_the_connection(talk):
+    async def hang(ctx, params):
+        await anyio.sleep_forever()
+
+    talk.server.add_notification_handler("notifications/roots/list_changed", t.NotificationParams, hang)
+    await talk.shake()
+    talk.say(method="notifications/roots/list_changed")
+    talk.intake.end()
+
+
+async def test_a_listener_to_progress_that_hangs_ends_with_the_connection(talk):
+    heard = asyncio.Event()
+
+    async def hang(progress, total, message):
+        heard.set()
+        await anyio.sleep_forever()
+
+    async def asks(ctx):
+        await talk.exchange.send_raw_request("roots/list", {}, {"on_progress": hang})
+
+    talk.acts["asks"] = asks
+    await talk.shake()
+    talk.call(1, "asks")
+    token = (await talk.hear())["params"]["_meta"]["progressToken"]
+    talk.say(method="notifications/progress", params={"progressToken": token, "progress": 1})
+    async with asyncio.timeout(10):
+        await heard.wait()
+
+
+async def test_a_server_that_is_cancelled_begins_no_call_that_waits():
+    talk = Talk()
+    started, begun, cleaned = asyncio.Event(), [], []
+
+    async def hold(ctx):
+        begun.append(ctx.request_id)
+        ctx.session._connection.exit_stack.callback(cleaned.append, ctx.request_id)
+        if len(begun) == 8:
+            started.set()
+        await anyio.sleep_forever()
+
+    talk.acts["hold"] = hold
+    serving = asyncio.create_task(talk.serve())
+    await asyncio.sleep(0)
+    await talk.shake()
+    for number in range(1, 12):
+        talk.call(number, "hold")
+    async with asyncio.timeout(10):
+        await started.wait()
+        serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+    assert begun == list(range(1, 9))
+    assert sorted(cleaned) == begun
+    assert talk.intake.idle
+
+
+async def test_a_server_that_is_cancelled_twice_still_cleans_up():
+    talk = Talk()
+    started, stubborn, cleaned = asyncio.Event(), asyncio.Event(), []
+
+    async def hold(ctx):
+        ctx.session._connection.exit_stack.callback(cleaned.append, 1)
+        started.set()
+        with anyio.CancelScope(shield=True):
+            await stubborn.wait()
+        return "late"
+
+    talk.acts["hold"] = hold
+    serving = asyncio.create_task(talk.serve())
+    await asyncio.sleep(0)
+    await talk.shake()
+    talk.call(1, "hold")
+    async with asyncio.timeout(10):
+        await started.wait()
+        serving.cancel()
+        await asyncio.sleep(0)
+        serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+        assert cleaned == [1]
+        stubborn.set()
+        assert await talk.text(1) == "late"
+        await asyncio.gather(*talk.exchange._tasks)
+
+
+class Panic(BaseException):
+    """As what a native module raises when it panics."""
+
+
+@pytest.mark.parametrize("failure", [Panic, asyncio.CancelledError])
+async def test_a_call_that_fails_beyond_exceptions_is_answered_and_the_next_goes_on(talk, failure):
+    async def crash(ctx):
+        raise failure("secret")
+
+    talk.acts |= {"crash": crash, "fine": fine}
+    await talk.shake()
+    talk.call(1, "crash")
+    answer = await talk.hear()
+    assert (answer["id"], answer["error"]["code"]) == (1, INTERNAL_ERROR)
+    assert "secret" not in json.dumps(answer)
+    talk.call(2, "fine")
+    assert await talk.text(2) == "fine"
+
+
+async def test_a_call_that_is_called_off_before_it_begins_asks_nothing(talk):
+    talk.acts |= {"sure": sure, "fine": fine}
+    await talk.shake()
+    talk.call(1, "sure")
+    talk.say(method="notifications/cancelled", params={"requestId": 1})
+    talk.call(2, "fine")
+    assert await talk.text(2) == "fine"
+
+
+async def test_a_question_that_is_given_up_when_the_client_is_gone_fails_as_one(talk):
+    outcome = asyncio.Queue()
+
+    async def asks(ctx):
+        with anyio.move_on_after(0.01) as scope:
+            try:
+                await talk.exchange.send_raw_request("roots/list", None)
+            except Exception as e:  # noqa: BLE001 - none is expected
+                outcome.put_nowait(e)
+        outcome.put_nowait(scope.cancelled_caught)
+        return "on"
+
+    talk.acts["asks"] = asks
+    await talk.shake()
+    talk.call(1, "asks")
+    assert (await talk.hear())["method"] == "roots/list"
+    talk.broken = True
+    async with asyncio.timeout(10):
+        assert await outcome.get() is True
+
+
+async def test_a_number_that_a_question_chose_is_not_given_to_another(talk):
+    async def asks(ctx):
+        async with anyio.create_task_group() as group:
+            group.start_soon(talk.exchange.send_raw_request, "roots/list", None, {"request_id": "1"})
+            await talk.missed.wait()
+            await talk.exchange.send_raw_request("roots/list", None)
+        return "done"
+
+    talk.acts["asks"] = asks
+    await talk.shake()
+    talk.call(9, "asks")
+    assert (await talk.hear())["id"] == "1"
+    talk.missed.set()
+    assert (second := await talk.hear()).get("id") == 2, second
+    talk.say(id=1, result={})
+    talk.say(id=2, result={})
+    assert await talk.text(9) == "done"
+
+
+async def test_a_call_that_waited_sees_nothing_of_the_context_of_the_one_before(talk):
+    mark = ContextVar("mark", default="clean")
+    go = asyncio.Event()
+
+    async def marks(ctx):
+        mark.set("marked")
+        await go.wait()
+        return "marked"
+
+    async def looks(ctx):
+        return mark.get()
+
+    talk.acts |= {"marks": marks, "looks": looks}
+    await talk.shake()
+    for number in range(8):
+        talk.call(number, "marks")
+    talk.call(8, "looks")
+    go.set()
+    texts = {}
+    for _ in range(9):
+        answer = await talk.hear()
+        texts[answer["id"]] = answer["result"]["content"][0]["text"]
+    assert texts[8] == "clean"
 
 
 @pytest.mark.parametrize(
