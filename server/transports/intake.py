@@ -17,6 +17,9 @@ nothing, and must pass while the calls that it is about still run."""
 LASTING: Final = frozenset({"subscriptions/listen"})
 """Requests that stay open as long as the client likes."""
 
+AHEAD: Final = 8
+"""Messages ahead of the first request that are kept, as the SDK does; there is one that matters."""
+
 MAX_HELD: Final = 1024
 MAX_HELD_BYTES: Final = 32 * 1024 * 1024
 """Bounds of what waits in memory before the client has to wait: room for one message of the greatest size."""
@@ -88,11 +91,18 @@ class Intake:
         self._wake()
 
     async def opening(self) -> JSONRPCRequest | None:
-        """Return the first request, which stays in line; None where the end comes before."""
+        """Return the first request, which stays in line; None where the end comes before.
+
+        Of what comes ahead of it AHEAD messages are kept, so that a client which sends no request fills nothing.
+        """
         while not self._ended:
             for item, _ in self._ready:
                 if isinstance(item.message, JSONRPCRequest):
                     return item.message
+            if len(self._ready) > AHEAD:
+                while len(self._ready) > AHEAD:
+                    self._held_bytes -= self._ready.pop()[1]
+                self._on_change()
             await self._news()
         return None
 

@@ -119,9 +119,11 @@ class _Wire:
         self.ended_by = number
         self._source.close()
         self._room.set()
-        if self._on_stop is not None:
-            self._on_stop()
-        self.intake.end()
+        try:
+            if self._on_stop is not None:
+                self._on_stop()
+        finally:
+            self.intake.end()
 
     def close(self) -> None:
         """Let go of the descriptors."""

@@ -4,7 +4,7 @@ import anyio
 import pytest
 from mcp_types import JSONRPCNotification, JSONRPCRequest
 
-from toolbox_mcp.server.transports.intake import MAX_HELD, Intake
+from toolbox_mcp.server.transports.intake import AHEAD, MAX_HELD, Intake
 
 
 def call(number):
@@ -119,3 +119,20 @@ async def test_a_subscription_does_not_keep_the_server_from_being_idle():
     assert not intake.idle
     intake.settled(2)
     assert intake.idle
+
+
+async def test_what_a_client_says_ahead_of_its_first_request_never_stops_the_reading():
+    resumed = []
+    intake = Intake(2, lambda: resumed.append(intake.full))
+    opening = asyncio.create_task(intake.opening())
+    for number in range(MAX_HELD):
+        intake.offer(cancel(number), 10)
+    assert intake.full
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert (intake.full, resumed) == (False, [False])
+    intake.offer(request(1, "initialize"), 10)
+    async with asyncio.timeout(10):
+        assert (await opening).id == 1
+    kept = await taken(intake)
+    assert kept == ["notifications/cancelled"] * AHEAD + [1]

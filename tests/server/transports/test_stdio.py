@@ -349,3 +349,33 @@ async def test_a_pipe_that_blocked_before_blocks_again_afterwards(example):
     finally:
         for fd in (in_read, out_read, out_write):
             os.close(fd)
+
+
+async def test_a_server_ends_though_what_runs_at_its_end_fails(example):
+    from toolbox_mcp.server.transports.stdio import serve_on
+
+    def fail():
+        raise RuntimeError("at the end")
+
+    in_read, in_write = os.pipe()
+    out_read, out_write = os.pipe()
+    try:
+        os.write(in_write, session())
+        os.close(in_write)
+        async with asyncio.timeout(5):
+            assert await serve_on(example.server, in_read, out_write, on_stop=fail) == 0
+    finally:
+        for fd in (in_read, out_read, out_write):
+            os.close(fd)
+
+
+async def test_thousands_of_notifications_ahead_of_the_handshake_do_not_stop_the_server(wired):
+    async with wired(shake=False) as wire:
+        early = {"jsonrpc": "2.0", "method": "notifications/nothing"}
+        async with asyncio.timeout(10):
+            for _ in range(20):
+                wire.write(*(early for _ in range(1000)))
+                await wire.stdin.drain()
+            await wire.open()
+        wire.write(wire.call(1, "echo", text="fine"))
+        assert await wire.text(1) == "fine"
