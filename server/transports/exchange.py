@@ -253,13 +253,13 @@ class Exchange:
             token = as_request_id(params.get("progressToken"))
             asked = None if token is None else self._asked.get(coerce_request_id(token))
             if asked and asked.on_progress:
-                self._spawn(self._unanswered(_Handled(self, None), partial(_progressed, asked.on_progress, params)))
+                self._spawn(self._attend(_Handled(self, None), partial(_progressed, asked.on_progress, params)))
         assert self._runner is not None
         handled = _Handled(self, None)
         work = partial(self._runner.on_notify, handled, message.method, message.params)
-        self._spawn(self._unanswered(handled, work))
+        self._spawn(self._attend(handled, work))
 
-    async def _unanswered(self, handled: _Handled, work: Callable[[], Awaitable[None]]) -> None:
+    async def _attend(self, handled: _Handled, work: Callable[[], Awaitable[None]]) -> None:
         """Do what a notification asks for."""
         self._live.add(handled)
         try:
