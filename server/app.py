@@ -14,6 +14,8 @@ from mcp_types.methods import is_input_required
 from opentelemetry import trace
 
 from toolbox_mcp.server.approvals import ClientAsk
+from toolbox_mcp.server.callers import call_context
+from toolbox_mcp.server.direct import DirectCalls
 from toolbox_mcp.server.pipeline import Pipeline
 from toolbox_mcp.server.resources import Resources
 from toolbox_mcp.server.sessions import Owners
@@ -22,8 +24,6 @@ from toolbox_mcp.tools.context import CallContext
 from toolbox_mcp.tools.progress import Report
 
 NAME = "toolbox-mcp"
-CONTEXT_KEY = "toolbox-mcp/context"
-"""Where a client puts its call context in _meta (TOOLS.md §6.1)."""
 
 
 def instructions(listed: Collection[str], *, closed: bool) -> str:
@@ -79,7 +79,7 @@ def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[An
             return await pipeline.call(
                 params.name,
                 params.arguments or {},
-                context(ctx, who),
+                _context(ctx, who),
                 report=_report(ctx),
                 ask=ClientAsk(ctx, params),
                 approved=owners.of(who.owner).approved,
@@ -130,11 +130,21 @@ def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[An
     )
     # Not as on_call_tool, which takes models only.
     server.add_request_handler("tools/call", t.CallToolRequestParams, call_tool)
-    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-        # Nobody collects spans, and making them takes a tenth of a small call.
+    if not _is_traced():
+        # Making spans takes a tenth of a small call.
         server.middleware.clear()
     server.middleware.append(LateBoundary())
     return server
+
+
+def direct_calls(pipeline: Pipeline, owners: Owners, resources: Resources) -> DirectCalls | None:
+    """Return the short way for calls on pipes, beside a server that was built of the same; None where spans are made of each."""
+    return None if _is_traced() else DirectCalls(pipeline, owners, resources)
+
+
+def _is_traced() -> bool:
+    """Tell whether somebody collects spans."""
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 class LateBoundary(ServerMiddleware[Any]):
@@ -168,26 +178,9 @@ class LateBoundary(ServerMiddleware[Any]):
         return self._boundary
 
 
-def context(ctx: ServerRequestContext[Any, Any], who: Caller) -> CallContext:
-    """Return who calls, from the request's _meta and what the transport knows."""
-    meta: Mapping[str, Any] = dict(ctx.meta or {})
-    sent = meta.get(CONTEXT_KEY)
-    told: Mapping[str, Any] = sent if isinstance(sent, dict) else {}
-    params = told.get("params")
-    client = ctx.session.client_params.client_info if ctx.session.client_params else None
-    return CallContext(
-        id=_word(told.get("execution_id")) or f"{who.owner}:{ctx.request_id}",
-        tenant_id=_word(told.get("tenant_id")),
-        agent=_word(told.get("agent")),
-        client=(client.name[:200], client.version[:200]) if client else None,
-        session=who.owner,
-        principal=who.principal,
-        params=params if isinstance(params, dict) else {},
-    )
-
-
-def _word(value: Any) -> str | None:
-    return value[:200] if isinstance(value, str) and value else None
+def _context(ctx: ServerRequestContext[Any, Any], who: Caller) -> CallContext:
+    assert ctx.request_id is not None
+    return call_context(ctx.meta or {}, who, ctx.request_id, ctx.session.client_params)
 
 
 def _report(ctx: ServerRequestContext[Any, Any]) -> Report | None:

@@ -22,9 +22,10 @@ from toolbox_mcp.sandbox.ripgrep import find_ripgrep
 from toolbox_mcp.sandbox.service import Sandbox, SandboxSettings
 from toolbox_mcp.sandbox.shell import ShellRunner, ShellSessions
 from toolbox_mcp.sandbox.worker import Worker
-from toolbox_mcp.server.app import build
+from toolbox_mcp.server.app import build, direct_calls
 from toolbox_mcp.server.budget import Budget
 from toolbox_mcp.server.config import Config
+from toolbox_mcp.server.direct import DirectCalls
 from toolbox_mcp.server.exposure import Exposure, Gate, expose
 from toolbox_mcp.server.pipeline import Pipeline, Rules
 from toolbox_mcp.server.records import Records
@@ -47,6 +48,7 @@ class Toolbox:
 
     pipeline: Pipeline
     server: Server[Any]
+    direct: DirectCalls | None
     records: Records | None
 
 
@@ -151,7 +153,8 @@ async def assembled(
             unsafe_logger=unsafe_logger(config.unsafe_logger),
             noting=noting(parts),
         )
-        yield Toolbox(pipeline, build(pipeline, parts.owners, resources), records)
+        face = pipeline, parts.owners, resources
+        yield Toolbox(pipeline, build(*face), direct_calls(*face), records)
 
 
 def tool_settings(config: Config, env: Mapping[str, str]) -> ToolSettings:

@@ -3,14 +3,15 @@
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol
 
 import anyio
 from anyio import to_thread
-from mcp_types import InputRequiredResult, TextContent
+from mcp_types import ContentBlock, InputRequiredResult, TextContent
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.guard import Judging
@@ -19,8 +20,8 @@ from toolbox_mcp.server.approvals import Ask, NeedsInput, digest, nobody, questi
 from toolbox_mcp.server.binding import ASKED, Binder
 from toolbox_mcp.server.budget import Budget
 from toolbox_mcp.server.exposure import Exposure
-from toolbox_mcp.server.records import Finished, RecordError, Started, Status, new_call_id
-from toolbox_mcp.tools.base import Tool
+from toolbox_mcp.server.records import WRITTEN, Finished, RecordError, Started, Status, new_call_id
+from toolbox_mcp.tools.base import AtOnce, Tool
 from toolbox_mcp.tools.context import CallContext
 from toolbox_mcp.tools.progress import Progress, Report
 from toolbox_mcp.tools.results import Answer
@@ -37,11 +38,15 @@ ERROR_MAX = 2000
 DENIED = frozenset({Code.EXEC_DISABLED, Code.SHELL_DISABLED, Code.UNSAFE_DENIED, Code.APPROVAL_DENIED})
 
 
+Result = dict[str, Any]
+"""A CallToolResult in the form that goes on the wire."""
+
+
 class Recorder(Protocol):
     """Keeps a row for each call."""
 
     def start(self, started: Started) -> Awaitable[None]:
-        """Begin to write the row of a call; awaiting it raises RecordError where it cannot be written."""
+        """Begin to write the row of a call; WRITTEN when it is. Awaiting it raises RecordError where it cannot be."""
         ...
 
     def finish(self, call_id: str, finished: Finished) -> object:
@@ -113,6 +118,10 @@ class Pipeline:
         self._binders: dict[str, Binder] = {}
         self._slots = anyio.Semaphore(rules.max_in_flight, fast_acquire=True)
 
+    def may_ask(self, name: str) -> bool:
+        """Tell whether a call of a tool may put a question to the person at the client."""
+        return self._rules.allow_unsafe == "ask" or self._rules.approvals.get(name, "never") != "never"
+
     async def call(
         self,
         name: str,
@@ -122,71 +131,123 @@ class Pipeline:
         report: Report | None = None,
         ask: Ask = nobody,
         approved: set[str] | None = None,
-    ) -> dict[str, Any] | InputRequiredResult:
+    ) -> Result | InputRequiredResult:
         """Answer one call of a tool that exists, with a CallToolResult in the form that goes on the wire.
 
         Every failure becomes {error, code, hint}; only cancellation passes.
 
         approved holds the tools that the session approved before, and gains those it approves.
         """
+        begun = self.begin(name, arguments, context, report=report, ask=ask, approved=approved)
+        return begun if isinstance(begun, dict) else await begun
+
+    def begin(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        context: CallContext,
+        *,
+        report: Report | None = None,
+        ask: Ask = nobody,
+        approved: set[str] | None = None,
+    ) -> Result | Coroutine[Any, Any, Result | InputRequiredResult]:
+        """Return what call() does, at once where nothing has to be waited for, else what gives it when it is awaited."""
         tool = self.exposure.tools[name]
-        call_id = new_call_id()
-        call = Call(call_id, tool, arguments, context, Progress(report), ask, set() if approved is None else approved)
-        started = time.monotonic()
-        row = _Row(self._recorder, call_id, call)
+        call = Call(
+            new_call_id(), tool, arguments, context, Progress(report), ask, set() if approved is None else approved
+        )
+        row = _Row(self._recorder, call)
+        if tool.at_once is None or self.may_ask(name):
+            return self._in_time(call, row)
+        outcome: _Outcome | None
+        try:
+            call.judging = self._judging(call, granted=self._rules.allow_unsafe is True)
+            given = self._bind(call)
+            row.begin()
+            outcome = self._at_once(tool.at_once, call, given)
+        except ToolError as e:
+            given, outcome = {}, _Outcome(_refusal(e), e)
+        if outcome is None or not row.is_begun:
+            return self._in_time(call, row, given, outcome)
+        return self._finished(call, row, outcome)
+
+    def _at_once(self, answer: AtOnce, call: Call, given: Mapping[str, Any]) -> "_Outcome | None":
+        """Return what a tool answers without waiting for anything; None where it has to wait."""
+        with _unforeseen(call.tool):
+            result = answer(**self._services(call), **given)
+            if result is None or result.size > self._budget.limit:
+                return None
+            return _Outcome(_bounded(call.tool, result.fit(self._budget)))
+
+    async def _in_time(
+        self,
+        call: Call,
+        row: "_Row",
+        given: Mapping[str, Any] | None = None,
+        outcome: "_Outcome | None" = None,
+    ) -> Result | InputRequiredResult:
+        """Answer a call that has to wait. given: its arguments, where they are bound. outcome: what is there already."""
         try:
             async with self._slots:
-                failure: ToolError | None = None
                 try:
-                    answer = await self._outcome(call, row)
+                    if outcome is None:
+                        outcome = await self._outcome(call, row, given)
                 except ToolError as e:
-                    answer, failure = _refusal(e), e
+                    outcome = _Outcome(_refusal(e), e)
                 except NeedsInput as needed:
                     return needed.result
                 finally:
                     call.progress.close()
-                await row.finish(_status(failure), failure.code if failure else None, answer, started)
+                await row.written()
+                return self._finished(call, row, outcome)
         except anyio.get_cancelled_exc_class():
-            row.end(Status.CANCELLED, Code.CANCELLED, Answer([]), started)
+            row.end(Status.CANCELLED, Code.CANCELLED, Answer([]))
             raise
+
+    def _finished(self, call: Call, row: "_Row", outcome: "_Outcome") -> Result:
+        answer, failure = outcome
+        row.end(_status(failure), failure.code if failure else None, answer)
         result = {
-            "_meta": {"call_id": call_id, **answer.meta},
-            "content": [block.model_dump(by_alias=True, mode="json", exclude_none=True) for block in answer.content],
+            "_meta": {"call_id": call.id, **answer.meta},
+            "content": [_on_wire(block) for block in answer.content],
             "isError": failure is not None,
             "resultType": "complete",
         }
         # The SDK checks a result and writes it out; the model that it would build first takes a tenth of a small call.
         return result if answer.structured is None else result | {"structuredContent": answer.structured}
 
-    async def _outcome(self, call: Call, row: "_Row") -> Answer:
-        await self._gate(call)
-        given = self._bind(call)
-        await self._approve(call)
-        await row.start()
+    async def _outcome(self, call: Call, row: "_Row", given: Mapping[str, Any] | None) -> "_Outcome":
+        if given is None:
+            await self._gate(call)
+            given = self._bind(call)
+            await self._approve(call)
+            await row.start()
         if self._noting and call.tool.gated:
             self._noting(call)
-        return await self._run(call, given)
+        return _Outcome(await self._run(call, given))
 
     async def _gate(self, call: Call) -> None:
-        closed = self.exposure.closed.get(call.tool.name)
-        if closed:
-            raise closed
-        asked = call.arguments.get(ASKED) if call.tool.unsafe else None
-        if not (asked is True or (isinstance(asked, str) and asked.lower() == "true")):
-            call.judging = Judging(self._policy)
-            return
         granted = self._rules.allow_unsafe is True
-        if self._rules.allow_unsafe == "ask":
+        if self._rules.allow_unsafe == "ask" and not call.tool.name in self.exposure.closed and _asks_unsafe(call):
             shown = question(call.tool.name, call.arguments, "Let the agent bypass the guard of")
             granted = await call.ask("unsafe", shown, await digest(call.tool.name, call.arguments))
             call.approved_by = "person" if granted else None
+        call.judging = self._judging(call, granted)
+
+    def _judging(self, call: Call, granted: bool) -> Judging:
+        """Return what the guards of a call share. granted: whether `unsafe` is, where it asks for that."""
+        closed = self.exposure.closed.get(call.tool.name)
+        if closed:
+            raise closed
+        if not _asks_unsafe(call):
+            return Judging(self._policy)
         if not granted:
             raise ToolError(
                 Code.UNSAFE_DENIED,
                 "unsafe: true is not granted",
                 "call again without unsafe; only the operator grants it",
             )
-        call.judging = Judging(self._policy, unsafe=True)
+        return Judging(self._policy, unsafe=True)
 
     def _bind(self, call: Call) -> dict[str, Any]:
         assert call.judging is not None
@@ -229,12 +290,15 @@ class Pipeline:
             return min(tool.deadline(self._settings, given), rules.max_tool_timeout + GRACE)
         return min(rules.default_tool_timeout or rules.max_tool_timeout, rules.max_tool_timeout)
 
+    def _services(self, call: Call) -> dict[str, Any]:
+        return {argument: self._providers[kind](call) for argument, kind in call.tool.services.items()}
+
     async def _run(self, call: Call, given: Mapping[str, Any]) -> Answer:
         tool = call.tool
-        services = {argument: self._providers[kind](call) for argument, kind in tool.services.items()}
         deadline = self._deadline(tool, given)
         result: Any = None
-        try:
+        with _unforeseen(tool):
+            services = self._services(call)
             with anyio.move_on_after(deadline) as scope:
                 if call.progress.wanted:
                     async with anyio.create_task_group() as beside:
@@ -246,25 +310,7 @@ class Pipeline:
             if scope.cancelled_caught:
                 seconds = f"{deadline:g}"
                 raise _Overdue(Code.TIMEOUT, f"TIMEOUT: {tool.name} gave no answer within {seconds}s")
-            answer = await self._fitted(result)
-        except ToolError:
-            raise
-        except (anyio.get_cancelled_exc_class(), KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as e:  # also a panic of a native library, which is no Exception
-            expected = _only_tool_error(e)
-            if expected:
-                raise expected from None
-            log.exception("%s failed", tool.name)
-            raise ToolError(
-                Code.TOOL_EXCEPTION, f"{tool.name} failed inside the server", "the server's log has the details"
-            ) from None
-        if answer.structured is not None and tool.record is not None:
-            largest = tool.record.largest
-            if len(json.dumps(answer.structured, ensure_ascii=False)) > largest:
-                above = f"{largest >> 20} MiB"
-                raise ToolError(Code.OUTPUT_LIMIT, f"the answer of {tool.name} is above {above}", "narrow the request")
-        return answer
+            return _bounded(tool, await self._fitted(result))
 
     async def _fitted(self, result: Any) -> Answer:
         if result.size <= self._budget.limit:
@@ -274,6 +320,34 @@ class Pipeline:
         return fitted
 
 
+class _Outcome(NamedTuple):
+    """How a call ended: its answer, and the error that it tells of."""
+
+    answer: Answer
+    failure: ToolError | None = None
+
+
+class _unforeseen:  # noqa: N801 - used as a function is
+    """Let no exception of a tool but ToolError and cancellation leave the block; a generator would take twice as long."""
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, where: TracebackType | None) -> None:
+        if e is None or isinstance(e, (ToolError, anyio.get_cancelled_exc_class(), KeyboardInterrupt, SystemExit)):
+            return
+        # Also a panic of a native library, which is no Exception.
+        expected = _only_tool_error(e)
+        if expected:
+            raise expected from None
+        log.error("%s failed", self._tool.name, exc_info=e)
+        raise ToolError(
+            Code.TOOL_EXCEPTION, f"{self._tool.name} failed inside the server", "the server's log has the details"
+        ) from None
+
+
 class _Overdue(ToolError):
     """The deadline of the call has passed; a tool's own time-out is an error like any other."""
 
@@ -281,26 +355,25 @@ class _Overdue(ToolError):
 class _Row:
     """The record of one call: begun before the handler runs, completed once."""
 
-    def __init__(self, recorder: Recorder | None, call_id: str, call: Call) -> None:
+    def __init__(self, recorder: Recorder | None, call: Call) -> None:
         self._recorder = recorder
-        self._id = call_id
         self._call = call
+        self._since = time.monotonic()
         self._written: Awaitable[None] | None = None
         self._kept: bool | None = None
 
-    async def start(self) -> None:
-        """Write the row. An exec tool waits for it, and is stopped when that fails; others run meanwhile."""
-        if self._recorder is None:
-            return
-        self._begin(self._recorder)
-        if self._call.tool.gated and not await self._is_written():
-            name = self._call.tool.name
-            raise ToolError(Code.REFUSED, f"{name} cannot be recorded, so it does not run", "the disk may be full")
+    @property
+    def is_begun(self) -> bool:
+        """Tell whether the row is there, or there will be none."""
+        return self._recorder is None or self._written is WRITTEN
 
-    def _begin(self, recorder: Recorder) -> None:
+    def begin(self) -> None:
+        """Begin to write the row, unless that is done."""
+        if self._recorder is None or self._written is not None:
+            return
         call, context = self._call, self._call.context
         row = Started(
-            call_id=self._id,
+            call_id=call.id,
             execution_id=context.id,
             tenant_id=context.tenant_id,
             agent=context.agent,
@@ -314,42 +387,41 @@ class _Row:
             started_at=datetime.now(UTC),
             gated=call.tool.gated,
         )
-        self._written = recorder.start(row)
+        self._written = self._recorder.start(row)
 
-    async def _is_written(self) -> bool:
+    async def start(self) -> None:
+        """Write the row. An exec tool waits for it, and is stopped when that fails; others run meanwhile."""
+        self.begin()
+        if self._call.tool.gated and not await self.written():
+            name = self._call.tool.name
+            raise ToolError(Code.REFUSED, f"{name} cannot be recorded, so it does not run", "the disk may be full")
+
+    async def written(self) -> bool:
+        """Wait for the row, before which no answer is sent; tell whether it is there. A call that never ran gets it here."""
+        self.begin()
         if self._kept is None:
-            assert self._written is not None
             try:
-                await self._written
+                if self._written is not None:
+                    await self._written
                 self._kept = True
             except RecordError:
                 log.warning("the record of a call of %s could not be written", self._call.tool.name)
                 self._kept = False
         return self._kept
 
-    async def finish(self, status: Status, code: Code | None, answer: Answer, started: float) -> None:
-        """Complete the row once it is written, before which no answer is sent; a call that never ran gets it here."""
-        if self._recorder is None:
-            return
-        if self._written is None:
-            self._begin(self._recorder)
-        await self._is_written()
-        self.end(status, code, answer, started)
-
-    def end(self, status: Status, code: Code | None, answer: Answer, started: float) -> None:
+    def end(self, status: Status, code: Code | None, answer: Answer) -> None:
         """Complete the row soon. The end of the server may be waiting, so nothing is waited for."""
         if self._recorder is None:
             return
-        if self._written is None:
-            self._begin(self._recorder)
+        self.begin()
         self._recorder.finish(
-            self._id,
+            self._call.id,
             Finished(
                 status=status,
                 code=code,
                 output=answer.text,
                 error_message=_message(status, code, answer),
-                duration_ms=round((time.monotonic() - started) * 1000, 3),
+                duration_ms=round((time.monotonic() - self._since) * 1000, 3),
                 tokens=answer.tokens,
             ),
         )
@@ -362,6 +434,27 @@ async def _heartbeat(progress: Progress) -> None:
         seconds += HEARTBEAT
         if not progress.used:
             await progress.send(seconds, None, f"{seconds:g} s")
+
+
+def _asks_unsafe(call: Call) -> bool:
+    asked = call.arguments.get(ASKED) if call.tool.unsafe else None
+    return asked is True or (isinstance(asked, str) and asked.lower() == "true")
+
+
+def _bounded(tool: Tool, answer: Answer) -> Answer:
+    """Return an answer whose fields are not above the bound of its record. ToolError output_limit."""
+    if answer.structured is not None and tool.record is not None:
+        largest = tool.record.largest
+        if len(json.dumps(answer.structured, ensure_ascii=False)) > largest:
+            above = f"{largest >> 20} MiB"
+            raise ToolError(Code.OUTPUT_LIMIT, f"the answer of {tool.name} is above {above}", "narrow the request")
+    return answer
+
+
+def _on_wire(block: ContentBlock) -> dict[str, Any]:
+    if type(block) is TextContent and block.annotations is None and block.meta is None:
+        return {"type": "text", "text": block.text}
+    return block.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
 def _status(failure: ToolError | None) -> Status:

@@ -12,14 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from toolbox_mcp.server.begun import Begun, left
 from toolbox_mcp.server.liveness import Server
 from toolbox_mcp.server.record_file import BUSY, INTERRUPTED, CallRecord, Patience, RecordError, RecordFile
 from toolbox_mcp.server.rows import Finished, Row, Started, Status, begun, ended, filed, new_call_id
 
-__all__ = ["CallRecord", "Finished", "RecordError", "Records", "Started", "Status", "new_call_id"]
+__all__ = ["WRITTEN", "CallRecord", "Finished", "RecordError", "Records", "Started", "Status", "new_call_id"]
 
 log = logging.getLogger(__name__)
 
@@ -91,11 +91,13 @@ class Writing:
 
 
 class _Written:
-    """A row that outlives a crash of the server."""
-
     def __await__(self) -> Generator[Any, None, None]:
         """Return at once."""
         yield from ()
+
+
+WRITTEN: Final = _Written()
+"""A row that outlives a crash of the server."""
 
 
 class Records:
@@ -148,20 +150,20 @@ class Records:
         return records
 
     def start(self, started: Started) -> Awaitable[None]:
-        """Write the row of a call, or begin to. Awaiting it raises RecordError where the row cannot be written.
+        """Write the row of a call and return WRITTEN, or begin to. Awaiting it raises RecordError where that cannot be done.
 
         Call it in the thread of a running loop.
         """
         row = begun(started, self._count(started.session, started.tool))
         if not started.gated and self._begun.add(row):
             self._change(started.call_id, row=row)
-            return _Written()
+            return WRITTEN
         row = filed(row)
         if self._begun.held:
             # They began before this one, and rows are in the order of their calls.
             self._hand_over(*self._taken())
         elif self._inserted_here(row):
-            return _Written()
+            return WRITTEN
         self._unwritten.add(started.call_id)
         try:
             return Writing(self._writer.submit(self._insert, row, time.monotonic()))

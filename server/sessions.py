@@ -44,6 +44,10 @@ class Owners:
         self._sessions[owner] = OwnerState(owner)
         return True
 
+    def knows(self, owner: str) -> bool:
+        """Tell whether the state of a session is there."""
+        return owner in self._sessions
+
     def of(self, owner: str) -> OwnerState:
         """Return the state of an owner."""
         if owner in self._sessions:

@@ -50,6 +50,9 @@ MAY_ASK: Mapping[Access, frozenset[Access]] = {
 """For a service of each class, the access that a tool must have to ask for it."""
 
 
+_GATED = (Access.WRITE, Access.EXEC)
+
+
 @dataclass(frozen=True)
 class Service:
     """Marks a parameter that the server injects and no client sees; least is the access that it takes."""
@@ -58,6 +61,8 @@ class Service:
 
 
 Handler = Callable[..., Awaitable[Result]]
+AtOnce = Callable[..., Result | None]
+"""Takes what a handler does and answers without waiting for anything, a disk included; None where it would have to."""
 Deadline = Callable[[Any, Mapping[str, Any]], float]
 """(tool settings, bound arguments) -> seconds until the call is given up."""
 
@@ -76,12 +81,13 @@ class Tool:
     record: type[Record] | None
     unsafe: bool
     deadline: Deadline | None
+    at_once: AtOnce | None = field(repr=False)
     run: Handler = field(repr=False)
 
     @property
     def gated(self) -> bool:
         """Tell whether the tool needs enable_exec_tools."""
-        return self.access in (Access.WRITE, Access.EXEC)
+        return self.access in _GATED
 
     def wire(self) -> WireTool:
         """Return the tool as MCP lists it."""
@@ -103,13 +109,18 @@ def tool(
     *,
     unsafe: bool = False,
     deadline: Deadline | None = None,
+    at_once: AtOnce | None = None,
     **hints: bool,
 ) -> Callable[[Handler], Tool]:
     """Describe an async function as a tool: its name, docstring and signature say the rest.
 
-    unsafe adds the argument of that name, which the pipeline answers for. hints override single
+    unsafe adds the argument of that name, which the pipeline answers for. at_once is asked before the function
+    is called, which is then for the calls that it leaves. hints override single
     annotations (read_only_hint, destructive_hint, idempotent_hint, open_world_hint).
     """
+
+    if at_once and access in _GATED:
+        raise TypeError("a tool that may change something waits for its row")
 
     def describe(run: Handler) -> Tool:
         name = run.__name__
@@ -140,6 +151,7 @@ def tool(
             record=returns if isinstance(returns, type) and issubclass(returns, Record) else None,
             unsafe=unsafe,
             deadline=deadline,
+            at_once=at_once,
             run=run,
         )
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from mcp.server import ServerRequestContext
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -35,7 +35,8 @@ class Caller:
         return f"principal:{self.principal}" if self.principal is not None else "anonymous"
 
 
-_PIPES = Caller("stdio", "stdio", None)
+PIPES: Final = Caller("stdio", "stdio", None)
+"""The one client on pipes or in memory."""
 
 
 def caller(ctx: ServerRequestContext[Any, Any]) -> Caller:
@@ -45,7 +46,7 @@ def caller(ctx: ServerRequestContext[Any, Any]) -> Caller:
     the session header, so there it would be a claim by the client about somebody else's session.
     """
     if ctx.request is None:
-        return _PIPES
+        return PIPES
     found: Caller = ctx.request.scope[SCOPE_KEY]
     if found.transport == "http" and ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
         return replace(found, session_id=None)

@@ -14,7 +14,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCResponse
 
 from toolbox_mcp.server.transports.descriptors import Sink, claimed_stdio, open_sink, open_source
-from toolbox_mcp.server.transports.exchange import Exchange, opens_handshake
+from toolbox_mcp.server.transports.exchange import Direct, Exchange, opens_handshake
 from toolbox_mcp.server.transports.intake import Intake
 from toolbox_mcp.server.transports.lines import LineCutter, TooLong, read_line, write_line
 from toolbox_mcp.server.transports.stopping import stop_signals
@@ -40,6 +40,7 @@ FLUSH: Final = 0.3
 async def serve(
     server: Server[Any],
     *,
+    direct: Direct | None = None,
     max_line: int = MAX_LINE,
     max_in_flight: int = 64,
     init_options: InitializationOptions | None = None,
@@ -49,7 +50,7 @@ async def serve(
 
     Takes fd 0 and 1 for good, see claimed_stdio. Returns the number of the signal that ended it, or 0. on_stop
     is called once, when the end begins and before the calls in flight are cancelled. Both protocol eras are
-    served; the client's first request decides which.
+    served; the client's first request decides which. direct: a shorter way for some requests of the handshake era.
     """
     with claimed_stdio() as (fd_in, fd_out):
         if fd_in is None or fd_out is None:
@@ -58,6 +59,7 @@ async def serve(
             server,
             fd_in,
             fd_out,
+            direct=direct,
             max_line=max_line,
             max_in_flight=max_in_flight,
             init_options=init_options,
@@ -70,6 +72,7 @@ async def serve_on(
     fd_in: int,
     fd_out: int,
     *,
+    direct: Direct | None = None,
     max_line: int = MAX_LINE,
     max_in_flight: int = 64,
     init_options: InitializationOptions | None = None,
@@ -83,7 +86,7 @@ async def serve_on(
             async with server.lifespan(server) as state:
                 opening = await wire.intake.opening()
                 if opening is not None and opens_handshake(opening):
-                    await Exchange(wire.intake, wire.send).serve(server, state, options)
+                    await Exchange(wire.intake, wire, direct).serve(server, state, options)
                 else:
                     answers = _Answers(wire)
                     await serve_dual_era_loop(server, wire.intake, answers, lifespan_state=state, init_options=options)
@@ -130,14 +133,23 @@ class _Wire:
         self._source.close()
         self.sink.close()
 
-    async def send(self, data: bytes) -> None:
-        """Write a line; wait while the client does not read."""
-        if self.sink.broken:
-            raise anyio.BrokenResourceError
+    @property
+    def ready(self) -> bool:
+        """Tell whether the client reads, or has little to read yet."""
+        return self._room.is_set() and not self.sink.broken
+
+    def post(self, data: bytes) -> None:
+        """Write a line."""
         self.sink.write(data)
         if self.sink.backlog > BACKLOG_HIGH and not self._stopping:
             self._room.clear()
             self._balance()
+
+    async def send(self, data: bytes) -> None:
+        """Write a line; wait while the client does not read."""
+        if self.sink.broken:
+            raise anyio.BrokenResourceError
+        self.post(data)
         await self._room.wait()
 
     async def flush(self) -> None:

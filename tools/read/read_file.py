@@ -2,7 +2,7 @@
 
 from base64 import b64encode
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from mcp_types import BlobResourceContents, EmbeddedResource, ImageContent
@@ -25,9 +25,26 @@ from toolbox_mcp.tools.threads import reading
 PDF_TIME = 30.0
 IMAGE_TIME = 20.0
 """Seconds that the extraction of a PDF's text and the scaling of an image may take; guesses."""
+_PARTS = ("start_line", "end_line", "tail", "start_match", "end_match")
+"""Arguments of which each asks for something else than the whole."""
 
 
-@tool(Access.READ, unsafe=True)
+def _at_hand(seen: Seen, path: Place, numbered: bool, **others: Any) -> Text | None:
+    """Return the whole of a small text file that the kernel has in memory."""
+    if others["encoding"] != "text" or any(others[name] is not None for name in _PARTS):
+        return None
+    cached = cached_bytes(path)
+    if cached is None:
+        return None
+    data, at = cached
+    text, etag = shown(path, data, numbered)
+    if isinstance(text, bytes):
+        return None
+    seen.saw(str(at.path), etag)
+    return text
+
+
+@tool(Access.READ, unsafe=True, at_once=_at_hand)
 async def read_file(
     parser: Parser,
     seen: Seen,
@@ -55,16 +72,10 @@ async def read_file(
         return await reading(partial(last, path, tail, numbered))
     if ranged:
         return await reading(partial(between, path, start_line or 1, end_line, numbered))
-    cached = cached_bytes(path)
-    if cached is None:
-        text, etag = await reading(partial(whole, path, numbered))
-        at = path.target()
-    else:
-        data, at = cached
-        text, etag = shown(path, data, numbered)
+    text, etag = await reading(partial(whole, path, numbered))
     if isinstance(text, bytes):
         text = await _pdf(path, text, etag, parser)
-    seen.saw(str(at.path), etag)
+    seen.saw(str(path.target().path), etag)
     return text
 
 
