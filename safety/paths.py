@@ -12,9 +12,8 @@ def _guard(*, follow: bool = True, write: bool = False, liftable: bool = False) 
         place = judging.policy.roots.place(raw, follow=follow, unconfined=unconfined)
         if write:
             place.check_writable()
-        else:
-            place.stat()
-        return place
+            return place
+        return place.looked_at()
 
     def check(raw: str, judging: Judging) -> Place:
         try:

@@ -5,7 +5,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -155,6 +155,13 @@ class Place:
     root: Root = field(repr=False)
     parts: tuple[str, ...]
     links: Links = Links.FOLLOW
+    was_file: bool = field(default=False, repr=False, compare=False)
+    """Whether a regular file was there a moment ago."""
+
+    @property
+    def absolute(self) -> str:
+        """The same as path, as a text."""
+        return "/".join((str(self.root.path).rstrip("/"), *self.parts))
 
     @property
     def path(self) -> Path:
@@ -202,13 +209,13 @@ class Place:
 
     def open_target(self) -> tuple[int, "Place"]:
         """Return a read descriptor of a regular file, and target(), which is what was opened. Raises as open_file."""
-        seen = self.roots.opener(self.root).plain_status(self.root, self.parts, self.links)
-        if seen is not None and stat.S_ISREG(seen.st_mode):
+        if self._is_plain_file():
             at = Place(self.roots, self.root, self.parts, Links.NONE)
-            fd = at.open()
-            if stat.S_ISREG(os.fstat(fd).st_mode):
-                return fd, at
-            os.close(fd)
+            with suppress(OSError):
+                fd = at._open(os.O_RDONLY)
+                if stat.S_ISREG(os.fstat(fd).st_mode):
+                    return fd, at
+                os.close(fd)
         at = self.target()
         return at.open_file(), at
 
@@ -281,6 +288,20 @@ class Place:
     def check_writable(self) -> None:
         """ToolError protected_path when the place, with its links followed, is never written."""
         Writable(self.roots).check(self)
+
+    def looked_at(self) -> "Place":
+        """Return the place, with what is there noted. Raises as stat()."""
+        seen = self.stat()
+        if seen is None or not stat.S_ISREG(seen.st_mode):
+            return self
+        return Place(self.roots, self.root, self.parts, self.links, was_file=True)
+
+    def _is_plain_file(self) -> bool:
+        """Tell whether a regular file is there, maybe behind links. Looking comes before opening, see open_file()."""
+        if self.was_file:
+            return True
+        seen = self.roots.opener(self.root).plain_status(self.root, self.parts, self.links)
+        return seen is not None and stat.S_ISREG(seen.st_mode)
 
     def _open(self, flags: int) -> int:
         flags |= os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final, Protocol
 
 import anyio
@@ -111,7 +111,6 @@ class _Handled:
     def __init__(self, exchange: "Exchange", request: JSONRPCRequest | None) -> None:
         self._exchange = exchange
         self.request = request
-        self.scope = anyio.CancelScope()
         self.open = True
         self.called_off = False
         self._cancelled: anyio.Event | None = None
@@ -137,6 +136,11 @@ class _Handled:
         if self._cancelled is not None:
             self._cancelled.set()
         self.scope.cancel()
+
+    @cached_property
+    def scope(self) -> anyio.CancelScope:
+        """What the work for the message is done in."""
+        return anyio.CancelScope()
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None

@@ -40,7 +40,7 @@ def _at_hand(seen: Seen, path: Place, numbered: bool, **others: Any) -> Text | N
     text, etag = shown(path, data, numbered)
     if isinstance(text, bytes):
         return None
-    seen.saw(str(at.path), etag)
+    seen.saw(at.absolute, etag)
     return text
 
 
@@ -64,7 +64,7 @@ async def read_file(
         raise ToolError(Code.INVALID_ARGS, "start_match and end_match go with neither a range nor tail")
     if encoding == "binary":
         blocks, etag = await _binary(path, parser)
-        seen.saw(str(path.target().path), etag)
+        seen.saw(path.target().absolute, etag)
         return blocks
     if markers:
         return await reading(partial(marked, path, start_match, end_match))
@@ -75,7 +75,7 @@ async def read_file(
     text, etag = await reading(partial(whole, path, numbered))
     if isinstance(text, bytes):
         text = await _pdf(path, text, etag, parser)
-    seen.saw(str(path.target().path), etag)
+    seen.saw(path.target().absolute, etag)
     return text
 
 
