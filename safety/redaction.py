@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 MASK = "[redacted]"
@@ -29,6 +30,9 @@ _ENDINGS = (
 )
 _ABOUT = frozenset(("file", "path", "model", "name", "count", "limit", "length", "size", "type"))
 """Last words of names that say something about a secret, and do not hold it: token_file, key_name."""
+
+_NAMES = 1024
+"""Names that are remembered with what was said of them: most come with every call."""
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
@@ -93,7 +97,12 @@ def redact(value: Any, most: int | None = None) -> Any:
 
 def sensitive(name: str) -> bool:
     """Tell whether what stands under name is a secret: one of its words says so, in any case and any spelling."""
-    words = [word.lower() for word in _WORD.findall(name[:200])]
+    return _sensitive(name[:200])
+
+
+@lru_cache(_NAMES)
+def _sensitive(name: str) -> bool:
+    words = [word.lower() for word in _WORD.findall(name)]
     if not words or words[-1] in _ABOUT:
         return False
     return not _WORDS.isdisjoint(words) or "".join(words).endswith(_ENDINGS)

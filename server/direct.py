@@ -19,7 +19,7 @@ from toolbox_mcp.server.transports.caller import PIPES
 from toolbox_mcp.tools.progress import Report
 
 _PARTS: Final = frozenset({"name", "arguments", "_meta"})
-_TOKEN: Final = "progressToken"
+_PROGRESS: Final = "progressToken"
 _VERSIONS: Final = frozenset(HANDSHAKE_PROTOCOL_VERSIONS)
 
 
@@ -56,8 +56,8 @@ class DirectCalls:
         if meta:
             if PROTOCOL_VERSION_META_KEY in meta:
                 return None
-            if _TOKEN in meta:
-                token = meta[_TOKEN]
+            if _PROGRESS in meta:
+                token = meta[_PROGRESS]
                 if isinstance(token, bool) or not isinstance(token, str | int):
                     return None
                 reports = report

@@ -21,10 +21,11 @@ from toolbox_mcp.server.binding import ASKED, Binder
 from toolbox_mcp.server.budget import Budget
 from toolbox_mcp.server.exposure import Exposure
 from toolbox_mcp.server.records import WRITTEN, Finished, RecordError, Started, Status, new_call_id
-from toolbox_mcp.tools.base import AtOnce, Tool
+from toolbox_mcp.tools.base import Tool
 from toolbox_mcp.tools.context import CallContext
 from toolbox_mcp.tools.progress import Progress, Report
 from toolbox_mcp.tools.results import Answer
+from toolbox_mcp.tools.results import Result as ToolResult
 from toolbox_mcp.tools.settings import ToolSettings
 
 log = logging.getLogger(__name__)
@@ -158,40 +159,29 @@ class Pipeline:
         )
         row = _Row(self._recorder, call)
         if tool.at_once is None or self.may_ask(name):
-            return self._in_time(call, row)
-        outcome: _Outcome | None
+            return self._in_time(call, row, _Stage())
+        stage = _Stage()
         try:
+            self._check_open(tool)
             call.judging = self._judging(call, granted=self._rules.allow_unsafe is True)
-            given = self._bind(call)
+            stage.given = self._bind(call)
             row.begin()
-            outcome = self._at_once(tool.at_once, call, given)
+            with _unforeseen(tool):
+                stage.result = tool.at_once(**self._services(call), **stage.given)
+                if stage.result is not None and self._fits(stage.result):
+                    stage.outcome = _Outcome(_bounded(tool, stage.result.fit(self._budget)))
         except ToolError as e:
-            given, outcome = {}, _Outcome(_refusal(e), e)
-        if outcome is None or not row.is_begun:
-            return self._in_time(call, row, given, outcome)
-        return self._finished(call, row, outcome)
+            stage.outcome = _Outcome(_refusal(e), e)
+        if stage.outcome is None or not row.is_begun:
+            return self._in_time(call, row, stage)
+        return self._finished(call, row, stage.outcome)
 
-    def _at_once(self, answer: AtOnce, call: Call, given: Mapping[str, Any]) -> "_Outcome | None":
-        """Return what a tool answers without waiting for anything; None where it has to wait."""
-        with _unforeseen(call.tool):
-            result = answer(**self._services(call), **given)
-            if result is None or result.size > self._budget.limit:
-                return None
-            return _Outcome(_bounded(call.tool, result.fit(self._budget)))
-
-    async def _in_time(
-        self,
-        call: Call,
-        row: "_Row",
-        given: Mapping[str, Any] | None = None,
-        outcome: "_Outcome | None" = None,
-    ) -> Result | InputRequiredResult:
-        """Answer a call that has to wait. given: its arguments, where they are bound. outcome: what is there already."""
+    async def _in_time(self, call: Call, row: "_Row", stage: "_Stage") -> Result | InputRequiredResult:
+        """Answer a call that has to wait for something."""
         try:
             async with self._slots:
                 try:
-                    if outcome is None:
-                        outcome = await self._outcome(call, row, given)
+                    outcome = stage.outcome or await self._outcome(call, row, stage)
                 except ToolError as e:
                     outcome = _Outcome(_refusal(e), e)
                 except NeedsInput as needed:
@@ -216,7 +206,8 @@ class Pipeline:
         # The SDK checks a result and writes it out; the model that it would build first takes a tenth of a small call.
         return result if answer.structured is None else result | {"structuredContent": answer.structured}
 
-    async def _outcome(self, call: Call, row: "_Row", given: Mapping[str, Any] | None) -> "_Outcome":
+    async def _outcome(self, call: Call, row: "_Row", stage: "_Stage") -> "_Outcome":
+        given = stage.given
         if given is None:
             await self._gate(call)
             given = self._bind(call)
@@ -224,11 +215,17 @@ class Pipeline:
             await row.start()
         if self._noting and call.tool.gated:
             self._noting(call)
-        return _Outcome(await self._run(call, given))
+        return _Outcome(await self._run(call, given, stage.result))
+
+    def _check_open(self, tool: Tool) -> None:
+        closed = self.exposure.closed.get(tool.name)
+        if closed:
+            raise closed
 
     async def _gate(self, call: Call) -> None:
+        self._check_open(call.tool)
         granted = self._rules.allow_unsafe is True
-        if self._rules.allow_unsafe == "ask" and not call.tool.name in self.exposure.closed and _asks_unsafe(call):
+        if self._rules.allow_unsafe == "ask" and _asks_unsafe(call):
             shown = question(call.tool.name, call.arguments, "Let the agent bypass the guard of")
             granted = await call.ask("unsafe", shown, await digest(call.tool.name, call.arguments))
             call.approved_by = "person" if granted else None
@@ -236,9 +233,6 @@ class Pipeline:
 
     def _judging(self, call: Call, granted: bool) -> Judging:
         """Return what the guards of a call share. granted: whether `unsafe` is, where it asks for that."""
-        closed = self.exposure.closed.get(call.tool.name)
-        if closed:
-            raise closed
         if not _asks_unsafe(call):
             return Judging(self._policy)
         if not granted:
@@ -293,31 +287,36 @@ class Pipeline:
     def _services(self, call: Call) -> dict[str, Any]:
         return {argument: self._providers[kind](call) for argument, kind in call.tool.services.items()}
 
-    async def _run(self, call: Call, given: Mapping[str, Any]) -> Answer:
+    async def _run(self, call: Call, given: Mapping[str, Any], result: ToolResult | None) -> Answer:
+        """Return the answer of a tool. result: what it answered at once, if that has only to be cut."""
         tool = call.tool
-        deadline = self._deadline(tool, given)
-        result: Any = None
         with _unforeseen(tool):
-            services = self._services(call)
-            with anyio.move_on_after(deadline) as scope:
-                if call.progress.wanted:
-                    async with anyio.create_task_group() as beside:
-                        beside.start_soon(_heartbeat, call.progress)
-                        result = await tool.run(**services, **given)
-                        beside.cancel_scope.cancel()
-                else:
-                    result = await tool.run(**services, **given)
-            if scope.cancelled_caught:
-                seconds = f"{deadline:g}"
-                raise _Overdue(Code.TIMEOUT, f"TIMEOUT: {tool.name} gave no answer within {seconds}s")
-            return _bounded(tool, await self._fitted(result))
+            if result is None:
+                result = await self._within(self._deadline(tool, given), call, given)
+            if self._fits(result):
+                return _bounded(tool, result.fit(self._budget))
+            return _bounded(tool, await to_thread.run_sync(result.fit, self._budget))
 
-    async def _fitted(self, result: Any) -> Answer:
-        if result.size <= self._budget.limit:
-            fitted: Answer = result.fit(self._budget)  # fits by its length alone, so nothing is counted
-        else:
-            fitted = await to_thread.run_sync(result.fit, self._budget)
-        return fitted
+    def _fits(self, result: ToolResult) -> bool:
+        """Tell whether a result fits by its length alone, so that nothing is counted."""
+        return result.size <= self._budget.limit
+
+    async def _within(self, deadline: float | None, call: Call, given: Mapping[str, Any]) -> ToolResult:
+        tool = call.tool
+        services = self._services(call)
+        result: ToolResult | None = None
+        with anyio.move_on_after(deadline) as scope:
+            if call.progress.wanted:
+                async with anyio.create_task_group() as beside:
+                    beside.start_soon(_heartbeat, call.progress)
+                    result = await tool.run(**services, **given)
+                    beside.cancel_scope.cancel()
+            else:
+                result = await tool.run(**services, **given)
+        if scope.cancelled_caught:
+            raise _Overdue(Code.TIMEOUT, f"TIMEOUT: {tool.name} gave no answer within {deadline:g}s")
+        assert result is not None
+        return result
 
 
 class _Outcome(NamedTuple):
@@ -327,7 +326,16 @@ class _Outcome(NamedTuple):
     failure: ToolError | None = None
 
 
-class _unforeseen:  # noqa: N801 - used as a function is
+@dataclass
+class _Stage:
+    """How far a call came without waiting: its arguments are bound, its result is there, it is over."""
+
+    given: dict[str, Any] | None = None
+    result: ToolResult | None = None
+    outcome: _Outcome | None = None
+
+
+class _unforeseen:
     """Let no exception of a tool but ToolError and cancellation leave the block; a generator would take twice as long."""
 
     def __init__(self, tool: Tool) -> None:

@@ -39,9 +39,7 @@ async def _serve(config: Config, env: Mapping[str, str], err: IO[str]) -> int:
         if config.transport == "stdio":
             from toolbox_mcp.server.transports import stdio
 
-            return await stdio.serve(
-                toolbox.server, direct=toolbox.direct, max_in_flight=config.max_in_flight
-            )
+            return await stdio.serve(toolbox.server, direct=toolbox.direct, max_in_flight=config.max_in_flight)
         return await _serve_http(config, toolbox, err)
 
 

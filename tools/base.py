@@ -111,24 +111,25 @@ def tool(
     deadline: Deadline | None = None,
     at_once: AtOnce | None = None,
     **hints: bool,
-) -> Callable[[Handler], Tool]:
-    """Describe an async function as a tool: its name, docstring and signature say the rest.
+) -> Callable[[Handler | AtOnce], Tool]:
+    """Describe a function as a tool: its name, docstring and signature say the rest.
 
-    unsafe adds the argument of that name, which the pipeline answers for. at_once is asked before the function
-    is called, which is then for the calls that it leaves. hints override single
-    annotations (read_only_hint, destructive_hint, idempotent_hint, open_world_hint).
+    A function that waits for nothing is plain, any other async. unsafe adds the argument of that name, which the pipeline
+    answers for. at_once is called ahead of an async function, which answers the calls that it leaves. hints override
+    single annotations (read_only_hint, destructive_hint, idempotent_hint, open_world_hint).
     """
 
-    if at_once and access in _GATED:
-        raise TypeError("a tool that may change something waits for its row")
-
-    def describe(run: Handler) -> Tool:
-        name = run.__name__
-        annotated = get_type_hints(run, include_extras=True)
+    def describe(function: Callable[..., Any]) -> Tool:
+        name = function.__name__
+        waits = inspect.iscoroutinefunction(function)
+        first = at_once if waits else function
+        if first and access in _GATED:
+            raise TypeError(f"{name} may change something, so it waits for its row")
+        annotated = get_type_hints(function, include_extras=True)
         returns = annotated.pop("return", None)
         services: dict[str, type] = {}
         fields: dict[str, Any] = {}
-        for argument, parameter in inspect.signature(run).parameters.items():
+        for argument, parameter in inspect.signature(function).parameters.items():
             service = _service(annotated[argument])
             if service:
                 kind, least = service
@@ -142,8 +143,8 @@ def tool(
             fields["unsafe"] = (bool, False)
         return Tool(
             name=name,
-            group=run.__module__.split(".")[-2],
-            description=inspect.cleandoc(run.__doc__ or ""),
+            group=function.__module__.split(".")[-2],
+            description=inspect.cleandoc(function.__doc__ or ""),
             access=access,
             annotations=HINTS[access].model_copy(update=hints),
             params=create_model(name, __config__=ConfigDict(extra="forbid", validate_default=True), **fields),
@@ -151,11 +152,20 @@ def tool(
             record=returns if isinstance(returns, type) and issubclass(returns, Record) else None,
             unsafe=unsafe,
             deadline=deadline,
-            at_once=at_once,
-            run=run,
+            at_once=first,
+            run=function if waits else _waiting(function),
         )
 
     return describe
+
+
+def _waiting(function: AtOnce) -> Handler:
+    async def run(**given: Any) -> Result:
+        result = function(**given)
+        assert result is not None
+        return result
+
+    return run
 
 
 def _service(hint: Any) -> tuple[type, Access] | None:

@@ -35,7 +35,7 @@ class ProcessList(Record):
 
 
 @tool(Access.READ)
-async def process_list(processes: ProcessRows) -> ProcessList:
+def process_list(processes: ProcessRows) -> ProcessList:
     """List background processes, running and ended."""
     rows = [
         ProcessRow(

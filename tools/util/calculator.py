@@ -6,7 +6,7 @@ from toolbox_mcp.tools.util.arithmetic import evaluate, shown
 
 
 @tool(Access.READ)
-async def calculator(
+def calculator(
     expression: str,
 ) -> Text:
     """Compute with + - * / % **, ( ), sqrt abs sin cos tan ln log10 exp floor ceil round, pi, e."""

@@ -14,7 +14,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @tool(Access.READ)
-async def date_time(
+def date_time(
     timestamp: float | None = None,
     format: Annotated[str | None, Field(min_length=1, max_length=200, description="strftime")] = None,
 ) -> Text:

@@ -57,7 +57,7 @@ class TodoRecord(Record):
 
 
 @tool(Access.STATE, idempotent_hint=True)
-async def todo_write(
+def todo_write(
     owned: Todos,
     todos: Annotated[tuple[tuple[str, str], ...], Guard(checked, accepts=list[Todo], raw=True)],
 ) -> TodoRecord:
