@@ -89,23 +89,26 @@ class Budget:
     def _cut(self, text: str, total: int, how: How) -> Fitted:
         if len(text) <= LONGEST_TOKEN * self.limit:
             text = whole_characters(text)
-        head, tail = self._head_and_tail(text, total, how)
+        kept = self._head_and_tail(text, total, how)
         shorten_tail = True
-        while head.tokens or tail.tokens:
+        while kept is not None:
+            head, tail = kept
             answer = head.text + _between(total, head, tail, how) + tail.text
             tokens = self._tokenizer.count(answer)
             if tokens <= self.limit:
                 return Fitted(answer, tokens, {"tokens": total, "cut": total - head.tokens - tail.tokens})
+            if not (head.tokens or tail.tokens):
+                break
             if (shorten_tail and tail.tokens) or not head.tokens:
-                tail = self._tokenizer.tail(tail.text, tail.tokens - 1)
+                kept = head, self._tokenizer.tail(tail.text, tail.tokens - 1)
             else:
-                head = self._tokenizer.head(head.text, head.tokens - 1)
+                kept = self._tokenizer.head(head.text, head.tokens - 1), tail
             shorten_tail = not shorten_tail
         head = self._tokenizer.head(text, self.limit)
         return Fitted(head.text, head.tokens, {"tokens": total, "cut": total - head.tokens})
 
-    def _head_and_tail(self, text: str, total: int, how: How) -> tuple[Cut, Cut]:
-        """Cut so that the marker between gets exactly what it needs; both are empty where it leaves no room for them.
+    def _head_and_tail(self, text: str, total: int, how: How) -> tuple[Cut, Cut] | None:
+        """Cut so that the marker between gets exactly what it needs; None where it leaves no room for two tokens.
 
         The marker names what was cut, and what is cut leaves the marker its room: the first answer in which the two
         agree is taken. After four rounds the room only grows, so that an end is certain.
@@ -123,7 +126,7 @@ class Budget:
             if needed == room or (attempt >= 4 and needed < room):
                 return head, tail
             room = needed
-        return Cut("", 0), Cut("", 0)
+        return None
 
 
 def _between(total: int, head: Cut, tail: Cut, how: How) -> str:

@@ -2,7 +2,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolbox_mcp.server.budget import Budget, Fitted
@@ -232,6 +232,7 @@ class PlainBudget:
 
 
 @settings(max_examples=40, deadline=None)
+@example(text="𐀀\U00011b00thethethe𐀀𐀀", limit=18, how=None)
 @given(
     text=texts, limit=st.sampled_from([1, 2, 17, 18, 19, 20, 24, 30, 45]), how=st.sampled_from([None, "start_line=8"])
 )

@@ -33,17 +33,25 @@ class Talk:
         self.broken = False
         self.missed = asyncio.Event()
         self.server = Server("talk", version="1", on_call_tool=self._call)
-        self.exchange = Exchange(self.intake, self._send)
+        self.direct = None
+        self.ready = True
+        self.exchange = Exchange(self.intake, self, self)
 
     async def _call(self, ctx, params):
         text = await self.acts[params.name](ctx)
         return {"content": [{"type": "text", "text": text}]}
 
-    async def _send(self, data):
+    async def send(self, data):
         if self.broken:
             self.missed.set()
             raise anyio.BrokenResourceError
+        self.post(data)
+
+    def post(self, data):
         self.lines.put_nowait(json.loads(data))
+
+    def begin(self, connection, request, report):
+        return self.direct(connection, request, report) if self.direct else None
 
     def say(self, **message):
         line = json.dumps({"jsonrpc": "2.0", **message}).encode()
