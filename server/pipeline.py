@@ -2,12 +2,10 @@
 
 import json
 import logging
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import anyio
 from anyio import to_thread
@@ -19,8 +17,9 @@ from toolbox_mcp.safety.policy import Policy
 from toolbox_mcp.server.approvals import Ask, NeedsInput, digest, nobody, question
 from toolbox_mcp.server.binding import ASKED, Binder
 from toolbox_mcp.server.budget import Budget
+from toolbox_mcp.server.calls import Call, CallRow, Outcome, Overdue, Provider, Recorder
 from toolbox_mcp.server.exposure import Exposure
-from toolbox_mcp.server.records import WRITTEN, Finished, RecordError, Started, Status, new_call_id
+from toolbox_mcp.server.records import new_call_id
 from toolbox_mcp.tools.base import Tool
 from toolbox_mcp.tools.context import CallContext
 from toolbox_mcp.tools.progress import Progress, Report
@@ -36,42 +35,10 @@ HEARTBEAT = 1.0
 """Seconds between progress notifications of a tool that reports none itself."""
 ERROR_MAX = 2000
 """Characters of an error text."""
-DENIED = frozenset({Code.EXEC_DISABLED, Code.SHELL_DISABLED, Code.UNSAFE_DENIED, Code.APPROVAL_DENIED})
 
 
 Result = dict[str, Any]
 """A CallToolResult in the form that goes on the wire."""
-
-
-class Recorder(Protocol):
-    """Keeps a row for each call."""
-
-    def start(self, started: Started) -> Awaitable[None]:
-        """Begin to write the row of a call; WRITTEN when it is. Awaiting it raises RecordError where it cannot be."""
-        ...
-
-    def finish(self, call_id: str, finished: Finished) -> object:
-        """Complete the row soon after this returns. Never raises."""
-        ...
-
-
-@dataclass
-class Call:
-    """One call on its way: its id, who calls, with what, and how to reach the client."""
-
-    id: str
-    tool: Tool
-    arguments: Mapping[str, Any]
-    context: CallContext
-    progress: Progress
-    ask: Ask = nobody
-    approved: set[str] = field(default_factory=set)
-    approved_by: str | None = None
-    judging: Judging | None = None
-
-
-Provider = Callable[[Call], Any]
-"""Makes, or finds, the service of one type for one call."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +124,7 @@ class Pipeline:
         call = Call(
             new_call_id(), tool, arguments, context, Progress(report), ask, set() if approved is None else approved
         )
-        row = _Row(self._recorder, call)
+        row = CallRow(self._recorder, call)
         if tool.at_once is None or self.may_ask(name):
             return self._in_time(call, row, _Stage())
         stage = _Stage()
@@ -169,21 +136,21 @@ class Pipeline:
             with _unforeseen(tool):
                 stage.result = tool.at_once(**self._services(call), **stage.given)
                 if stage.result is not None and self._fits(stage.result):
-                    stage.outcome = _Outcome(_bounded(tool, stage.result.fit(self._budget)))
+                    stage.outcome = Outcome(_bounded(tool, stage.result.fit(self._budget)))
         except ToolError as e:
-            stage.outcome = _Outcome(_refusal(e), e)
+            stage.outcome = Outcome(_refusal(e), e)
         if stage.outcome is None or not row.is_begun:
             return self._in_time(call, row, stage)
         return self._finished(call, row, stage.outcome)
 
-    async def _in_time(self, call: Call, row: "_Row", stage: "_Stage") -> Result | InputRequiredResult:
+    async def _in_time(self, call: Call, row: "CallRow", stage: "_Stage") -> Result | InputRequiredResult:
         """Answer a call that has to wait for something."""
         try:
             async with self._slots:
                 try:
                     outcome = stage.outcome or await self._outcome(call, row, stage)
                 except ToolError as e:
-                    outcome = _Outcome(_refusal(e), e)
+                    outcome = Outcome(_refusal(e), e)
                 except NeedsInput as needed:
                     return needed.result
                 finally:
@@ -191,12 +158,12 @@ class Pipeline:
                 await row.written()
                 return self._finished(call, row, outcome)
         except anyio.get_cancelled_exc_class():
-            row.end(Status.CANCELLED, Code.CANCELLED, Answer([]))
+            row.end(None)
             raise
 
-    def _finished(self, call: Call, row: "_Row", outcome: "_Outcome") -> Result:
+    def _finished(self, call: Call, row: "CallRow", outcome: "Outcome") -> Result:
+        row.end(outcome)
         answer, failure = outcome
-        row.end(_status(failure), failure.code if failure else None, answer)
         result = {
             "_meta": {"call_id": call.id, **answer.meta},
             "content": [_on_wire(block) for block in answer.content],
@@ -206,7 +173,7 @@ class Pipeline:
         # The SDK checks a result and writes it out; the model that it would build first takes a tenth of a small call.
         return result if answer.structured is None else result | {"structuredContent": answer.structured}
 
-    async def _outcome(self, call: Call, row: "_Row", stage: "_Stage") -> "_Outcome":
+    async def _outcome(self, call: Call, row: "CallRow", stage: "_Stage") -> "Outcome":
         given = stage.given
         if given is None:
             await self._gate(call)
@@ -215,7 +182,7 @@ class Pipeline:
             await row.start()
         if self._noting and call.tool.gated:
             self._noting(call)
-        return _Outcome(await self._run(call, given, stage.result))
+        return Outcome(await self._run(call, given, stage.result))
 
     def _check_open(self, tool: Tool) -> None:
         closed = self.exposure.closed.get(tool.name)
@@ -314,16 +281,9 @@ class Pipeline:
             else:
                 result = await tool.run(**services, **given)
         if scope.cancelled_caught:
-            raise _Overdue(Code.TIMEOUT, f"TIMEOUT: {tool.name} gave no answer within {deadline:g}s")
+            raise Overdue(Code.TIMEOUT, f"TIMEOUT: {tool.name} gave no answer within {deadline:g}s")
         assert result is not None
         return result
-
-
-class _Outcome(NamedTuple):
-    """How a call ended: its answer, and the error that it tells of."""
-
-    answer: Answer
-    failure: ToolError | None = None
 
 
 @dataclass
@@ -332,7 +292,7 @@ class _Stage:
 
     given: dict[str, Any] | None = None
     result: ToolResult | None = None
-    outcome: _Outcome | None = None
+    outcome: Outcome | None = None
 
 
 class _unforeseen:
@@ -354,85 +314,6 @@ class _unforeseen:
         raise ToolError(
             Code.TOOL_EXCEPTION, f"{self._tool.name} failed inside the server", "the server's log has the details"
         ) from None
-
-
-class _Overdue(ToolError):
-    """The deadline of the call has passed; a tool's own time-out is an error like any other."""
-
-
-class _Row:
-    """The record of one call: begun before the handler runs, completed once."""
-
-    def __init__(self, recorder: Recorder | None, call: Call) -> None:
-        self._recorder = recorder
-        self._call = call
-        self._since = time.monotonic()
-        self._written: Awaitable[None] | None = None
-        self._kept: bool | None = None
-
-    @property
-    def is_begun(self) -> bool:
-        """Tell whether the row is there, or there will be none."""
-        return self._recorder is None or self._written is WRITTEN
-
-    def begin(self) -> None:
-        """Begin to write the row, unless that is done."""
-        if self._recorder is None or self._written is not None:
-            return
-        call, context = self._call, self._call.context
-        row = Started(
-            call_id=call.id,
-            execution_id=context.id,
-            tenant_id=context.tenant_id,
-            agent=context.agent,
-            client=" ".join(filter(None, context.client)) if context.client else None,
-            session=context.session,
-            principal=context.principal,
-            tool=call.tool.name,
-            input=call.arguments,
-            unsafe=call.judging is not None and call.judging.unsafe,
-            approved_by=call.approved_by,
-            started_at=datetime.now(UTC),
-            gated=call.tool.gated,
-        )
-        self._written = self._recorder.start(row)
-
-    async def start(self) -> None:
-        """Write the row. An exec tool waits for it, and is stopped when that fails; others run meanwhile."""
-        self.begin()
-        if self._call.tool.gated and not await self.written():
-            name = self._call.tool.name
-            raise ToolError(Code.REFUSED, f"{name} cannot be recorded, so it does not run", "the disk may be full")
-
-    async def written(self) -> bool:
-        """Wait for the row, before which no answer is sent; tell whether it is there. A call that never ran gets it here."""
-        self.begin()
-        if self._kept is None:
-            try:
-                if self._written is not None:
-                    await self._written
-                self._kept = True
-            except RecordError:
-                log.warning("the record of a call of %s could not be written", self._call.tool.name)
-                self._kept = False
-        return self._kept
-
-    def end(self, status: Status, code: Code | None, answer: Answer) -> None:
-        """Complete the row soon. The end of the server may be waiting, so nothing is waited for."""
-        if self._recorder is None:
-            return
-        self.begin()
-        self._recorder.finish(
-            self._call.id,
-            Finished(
-                status=status,
-                code=code,
-                output=answer.text,
-                error_message=_message(status, code, answer),
-                duration_ms=round((time.monotonic() - self._since) * 1000, 3),
-                tokens=answer.tokens,
-            ),
-        )
 
 
 async def _heartbeat(progress: Progress) -> None:
@@ -463,23 +344,6 @@ def _on_wire(block: ContentBlock) -> dict[str, Any]:
     if type(block) is TextContent and block.annotations is None and block.meta is None:
         return {"type": "text", "text": block.text}
     return block.model_dump(by_alias=True, mode="json", exclude_none=True)
-
-
-def _status(failure: ToolError | None) -> Status:
-    if failure is None:
-        return Status.SUCCESS
-    if failure.code in DENIED:
-        return Status.DENIED
-    return Status.TIMED_OUT if isinstance(failure, _Overdue) else Status.ERROR
-
-
-def _message(status: Status, code: Code | None, answer: Answer) -> str | None:
-    if code is None:
-        return None
-    if answer.structured is None:
-        return str(code)
-    error = str(answer.structured["error"])
-    return "timed out after " + error.rsplit(" ", 1)[-1] if status is Status.TIMED_OUT else error
 
 
 def _refusal(failure: ToolError) -> Answer:

@@ -9,7 +9,7 @@ from toolbox_mcp.sandbox.ripgrep import Ripgrep
 from toolbox_mcp.sandbox.service import Sandbox
 from toolbox_mcp.sandbox.shell import OwnedSessions, ShellRunner, ShellSessions
 from toolbox_mcp.sandbox.worker import Worker
-from toolbox_mcp.server.pipeline import Call, Provider
+from toolbox_mcp.server.calls import Call, Provider
 from toolbox_mcp.server.sessions import Owners
 from toolbox_mcp.tools.context import CallContext
 from toolbox_mcp.tools.edit.journal import Journal

@@ -1,4 +1,4 @@
-"""The requests of one client in the handshake era, and ours to it, without a stream between a line and its handler.
+"""The requests of one client in the handshake era, without a stream between a line and its handler.
 
 What the SDK's own dispatcher does with a task for the reading, another for the relay of what opened the connection and a
 model of each message takes as long as a small call; here a line that was read begins its handler.
@@ -9,7 +9,6 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextvars import copy_context
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final, Protocol
 
@@ -19,16 +18,14 @@ from mcp.server import Server
 from mcp.server.connection import Connection
 from mcp.server.models import InitializationOptions
 from mcp.server.runner import ServerRunner, aclose_shielded
-from mcp.shared.dispatcher import CallOptions, ProgressFnT, as_request_id, coerce_request_id
+from mcp.shared.dispatcher import CallOptions, as_request_id, coerce_request_id
 from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data, progress_token_from_params
 from mcp.shared.transport_context import TransportContext
 from mcp_types import (
-    CONNECTION_CLOSED,
     INTERNAL_ERROR,
     INVALID_REQUEST,
     PROTOCOL_VERSION_META_KEY,
-    REQUEST_TIMEOUT,
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
@@ -40,12 +37,12 @@ from mcp_types import (
 
 from toolbox_mcp.server.transports.intake import Intake
 from toolbox_mcp.server.transports.lines import write_line, write_result
+from toolbox_mcp.server.transports.outbound import CLOSED, Outbound
 from toolbox_mcp.tools.progress import Report
 
 log = logging.getLogger(__name__)
 
 _TRANSPORT: Final = TransportContext(kind="jsonrpc", can_send_request=True)
-_CLOSED: Final = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
 
 AT_ONCE: Final = 8
 """Requests that are answered in one turn of the loop, of those that need not wait: some half a millisecond."""
@@ -89,14 +86,6 @@ def opens_handshake(request: JSONRPCRequest) -> bool:
 def _is_enveloped(params: Mapping[str, Any] | None) -> bool:
     meta = (params or {}).get("_meta")
     return isinstance(meta, Mapping) and PROTOCOL_VERSION_META_KEY in meta
-
-
-@dataclass
-class _Asked:
-    """A request of ours: its answer, and what hears of its progress."""
-
-    answer: asyncio.Future[dict[str, Any] | ErrorData]
-    on_progress: ProgressFnT | None
 
 
 _Result = Coroutine[Any, Any, dict[str, Any]]
@@ -147,11 +136,11 @@ class _Handled:
     ) -> dict[str, Any]:
         if not self.open:
             raise NoBackChannelError(method)
-        return await self._exchange.send_raw_request(method, params, opts)
+        return await self._exchange.outbound.send_raw_request(method, params, opts)
 
     async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
         if self.open:
-            await self._exchange.notify(method, params, opts)
+            await self._exchange.outbound.notify(method, params, opts)
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         token = progress_token_from_params(self.request.params) if self.request else None
@@ -162,14 +151,14 @@ class _Handled:
 
 
 class Exchange:
-    """Serves one client of the handshake era. Fits what the SDK calls a Dispatcher, as far as a connection uses it."""
+    """Serves one client of the handshake era."""
 
     def __init__(self, intake: Intake, output: Output, direct: Direct | None = None) -> None:
         """Take messages from intake, and write to a client. direct is asked before the SDK is."""
         self._intake = intake
         self._output = output
         self._direct = direct
-        self._send = output.send
+        self.outbound = Outbound(output.send)
         self._at_once = 0
         self._loop = asyncio.get_running_loop()
         # A message may be taken within the task of an earlier one, whose context variables are not for it.
@@ -177,16 +166,13 @@ class Exchange:
         self._tasks: set[asyncio.Task[None]] = set()
         self._live: set[_Handled] = set()
         self._by_id: dict[RequestId, _Handled] = {}
-        self._asked: dict[RequestId, _Asked] = {}
-        self._numbers = 0
         self._initializing = False
         self._held: deque[JSONRPCMessage] = deque()
-        self._over = False
         self._runner: ServerRunner[Any] | None = None
 
     async def serve(self, server: Server[Any], lifespan_state: Any, init_options: InitializationOptions) -> None:
         """Serve until the intake ends; what runs then is cancelled and answered as closed."""
-        connection = Connection.for_loop(self)
+        connection = Connection.for_loop(self.outbound)
         self._runner = ServerRunner(server, connection, lifespan_state, init_options=init_options)
         try:
             self._intake.deliver_to(self._take)
@@ -198,7 +184,7 @@ class Exchange:
                 await aclose_shielded(connection)
 
     async def _end(self) -> None:
-        self._over = True
+        self.outbound.close()
         # Where this server was cancelled, the intake goes on and would hand over what is parked.
         self._intake.end()
         self._initializing = False
@@ -206,9 +192,6 @@ class Exchange:
             message = self._held.popleft()
             if isinstance(message, JSONRPCRequest):
                 self._intake.settled(message.id)
-        for asked in self._asked.values():
-            if not asked.answer.done():
-                asked.answer.set_result(_CLOSED)
         for handled in self._live:
             handled.scope.cancel()
         with anyio.CancelScope(shield=True):
@@ -235,7 +218,7 @@ class Exchange:
         elif isinstance(message, JSONRPCNotification):
             self._note(message)
         else:
-            self._hear(message.id, message.result if isinstance(message, JSONRPCResponse) else message.error)
+            self.outbound.hear(message.id, message.result if isinstance(message, JSONRPCResponse) else message.error)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work, context=self._context.copy())
@@ -290,10 +273,10 @@ class Exchange:
                 if not handled.called_off:
                     # It may have left when the end comes, so no second one is written.
                     sending = True
-                    await self._send(answer)
+                    await self._output.send(answer)
             if not sending and not handled.called_off:
                 with anyio.move_on_after(1, shield=True):
-                    await self._send(write_line(JSONRPCError(jsonrpc="2.0", id=request.id, error=_CLOSED)))
+                    await self._output.send(write_line(JSONRPCError(jsonrpc="2.0", id=request.id, error=CLOSED)))
         except anyio.BrokenResourceError:
             log.debug("the answer to a request finds nobody")
         finally:
@@ -329,10 +312,9 @@ class Exchange:
             if about is not None and (handled := self._by_id.get(coerce_request_id(about))):
                 handled.call_off()
         elif message.method == "notifications/progress":
-            token = as_request_id(params.get("progressToken"))
-            asked = None if token is None else self._asked.get(coerce_request_id(token))
-            if asked and asked.on_progress:
-                self._spawn(self._attend(_Handled(self, None), partial(_progressed, asked.on_progress, params)))
+            told = self.outbound.progress(params)
+            if told is not None:
+                self._spawn(self._attend(_Handled(self, None), told))
         assert self._runner is not None
         handled = _Handled(self, None)
         work = partial(self._runner.on_notify, handled, message.method, message.params)
@@ -348,82 +330,6 @@ class Exchange:
             log.exception("a notification of the client failed")
         finally:
             self._live.discard(handled)
-
-    def _hear(self, number: RequestId | None, outcome: dict[str, Any] | ErrorData) -> None:
-        asked = None if number is None else self._asked.get(coerce_request_id(number))
-        if asked and not asked.answer.done():
-            asked.answer.set_result(outcome)
-
-    async def send_raw_request(
-        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
-    ) -> dict[str, Any]:
-        """Ask the client. Raises MCPError: its own, or that the time is up or the connection closed."""
-        # Whoever is cancelled already asks nothing.
-        await anyio.lowlevel.checkpoint_if_cancelled()
-        if self._over:
-            raise MCPError.from_error_data(_CLOSED)
-        opts = opts or {}
-        number = opts.get("request_id")
-        if number is None:
-            number = self._number()
-        key = coerce_request_id(number)
-        if key in self._asked:
-            raise ValueError(f"request {number!r} is not answered yet")
-        asked = self._asked[key] = _Asked(self._loop.create_future(), opts.get("on_progress"))
-        message: dict[str, Any] = {"jsonrpc": "2.0", "id": number, "method": method}
-        sent = dict(params or {})
-        if asked.on_progress:
-            sent["_meta"] = {**(sent.get("_meta") or {}), "progressToken": number}
-        request = JSONRPCRequest.model_validate(message | ({"params": sent} if sent else {}))
-        why: str | None = "the caller has given up"
-        try:
-            try:
-                await self._send(write_line(request))
-            except anyio.BrokenResourceError:
-                why = None
-                raise MCPError.from_error_data(_CLOSED) from None
-            with anyio.move_on_after(opts.get("timeout")) as scope:
-                await asyncio.wait([asked.answer])
-            if scope.cancelled_caught:
-                why = "the time is up"
-                raise MCPError(REQUEST_TIMEOUT, f"Request {method!r} timed out")
-            why = None
-        finally:
-            del self._asked[key]
-            if why and not self._over and opts.get("cancel_on_abandon", True):
-                with anyio.move_on_after(1, shield=True):
-                    await self.notify("notifications/cancelled", {"requestId": number, "reason": why})
-        outcome = asked.answer.result()
-        if isinstance(outcome, ErrorData):
-            raise MCPError.from_error_data(outcome)
-        return outcome
-
-    def _number(self) -> int:
-        self._numbers += 1
-        while self._numbers in self._asked:
-            self._numbers += 1
-        return self._numbers
-
-    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None) -> None:
-        """Tell the client something; nothing happens where it is gone."""
-        said = {"params": dict(params)} if params is not None else {}
-        message = JSONRPCNotification.model_validate({"jsonrpc": "2.0", "method": method, **said})
-        try:
-            if not self._over:
-                await self._send(write_line(message))
-        except anyio.BrokenResourceError:
-            log.debug("%s finds nobody", method)
-
-
-async def _progressed(on_progress: ProgressFnT, params: Mapping[str, Any]) -> None:
-    progress, total, message = (params.get(name) for name in ("progress", "total", "message"))
-    if isinstance(progress, bool) or not isinstance(progress, int | float):
-        return
-    await on_progress(
-        float(progress),
-        float(total) if isinstance(total, int | float) else None,
-        message if isinstance(message, str) else None,
-    )
 
 
 def _is_meant(handled: _Handled) -> bool:

@@ -94,7 +94,7 @@ async def talk():
     assert not talk.exchange._tasks
     assert not talk.exchange._live
     assert not talk.exchange._by_id
-    assert not talk.exchange._asked
+    assert not talk.exchange.outbound._asked
 
 
 async def fine(ctx):
@@ -204,9 +204,9 @@ async def test_a_client_that_is_gone_ends_no_other_call(talk):
     talk.call(1, "fine")
     async with asyncio.timeout(10):
         await talk.missed.wait()
-    await talk.exchange.notify("notifications/message", {"level": "info", "data": "x"})
+    await talk.exchange.outbound.notify("notifications/message", {"level": "info", "data": "x"})
     with pytest.raises(MCPError):
-        await talk.exchange.send_raw_request("ping", None)
+        await talk.exchange.outbound.send_raw_request("ping", None)
     talk.broken = False
     talk.call(2, "fine")
     assert await talk.text(2) == "fine"
@@ -267,11 +267,11 @@ async def test_an_error_of_the_client_is_one_of_the_asking(talk):
 async def test_a_question_that_is_given_up_is_called_off(talk):
     async def impatient(ctx):
         with pytest.raises(MCPError, match="timed out"):
-            await talk.exchange.send_raw_request("roots/list", None, {"timeout": 0.01})
+            await talk.exchange.outbound.send_raw_request("roots/list", None, {"timeout": 0.01})
         with anyio.move_on_after(0.01):
-            await talk.exchange.send_raw_request("roots/list", None)
+            await talk.exchange.outbound.send_raw_request("roots/list", None)
         with anyio.move_on_after(0.01):
-            await talk.exchange.send_raw_request("roots/list", None, {"cancel_on_abandon": False})
+            await talk.exchange.outbound.send_raw_request("roots/list", None, {"cancel_on_abandon": False})
         return "on"
 
     talk.acts["impatient"] = impatient
@@ -294,7 +294,7 @@ async def test_progress_of_a_question_is_heard(talk):
             raise RuntimeError("a listener that fails harms nobody")
 
     async def asks(ctx):
-        await talk.exchange.send_raw_request("roots/list", {}, {"on_progress": note, "request_id": "mine"})
+        await talk.exchange.outbound.send_raw_request("roots/list", {}, {"on_progress": note, "request_id": "mine"})
         return "done"
 
     talk.acts["asks"] = asks
@@ -311,9 +311,9 @@ async def test_progress_of_a_question_is_heard(talk):
 async def test_a_question_at_the_end_is_answered_as_closed(talk):
     async def asks(ctx):
         with anyio.CancelScope(shield=True), pytest.raises(MCPError, match="Connection closed"):
-            await talk.exchange.send_raw_request("roots/list", None)
+            await talk.exchange.outbound.send_raw_request("roots/list", None)
         with anyio.CancelScope(shield=True), pytest.raises(MCPError, match="Connection closed"):
-            await talk.exchange.send_raw_request("roots/list", None)
+            await talk.exchange.outbound.send_raw_request("roots/list", None)
         return "over"
 
     talk.acts["asks"] = asks
@@ -366,7 +366,7 @@ async def test_a_listener_to_progress_that_hangs_ends_with_the_connection(talk):
         await anyio.sleep_forever()
 
     async def asks(ctx):
-        await talk.exchange.send_raw_request("roots/list", {}, {"on_progress": hang})
+        await talk.exchange.outbound.send_raw_request("roots/list", {}, {"on_progress": hang})
 
     talk.acts["asks"] = asks
     await talk.shake()
@@ -467,7 +467,7 @@ async def test_a_question_that_is_given_up_when_the_client_is_gone_fails_as_one(
     async def asks(ctx):
         with anyio.move_on_after(0.01) as scope:
             try:
-                await talk.exchange.send_raw_request("roots/list", None)
+                await talk.exchange.outbound.send_raw_request("roots/list", None)
             except Exception as e:  # noqa: BLE001 - none is expected
                 outcome.put_nowait(e)
         outcome.put_nowait(scope.cancelled_caught)
@@ -485,9 +485,9 @@ async def test_a_question_that_is_given_up_when_the_client_is_gone_fails_as_one(
 async def test_a_number_that_a_question_chose_is_not_given_to_another(talk):
     async def asks(ctx):
         async with anyio.create_task_group() as group:
-            group.start_soon(talk.exchange.send_raw_request, "roots/list", None, {"request_id": "1"})
+            group.start_soon(talk.exchange.outbound.send_raw_request, "roots/list", None, {"request_id": "1"})
             await talk.missed.wait()
-            await talk.exchange.send_raw_request("roots/list", None)
+            await talk.exchange.outbound.send_raw_request("roots/list", None)
         return "done"
 
     talk.acts["asks"] = asks
