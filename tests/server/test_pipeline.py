@@ -1,5 +1,6 @@
 import asyncio
 import json
+from collections.abc import Awaitable
 from typing import Annotated, Any
 
 import anyio
@@ -12,7 +13,7 @@ from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.server import pipeline
 from toolbox_mcp.server.exposure import Gate
 from toolbox_mcp.server.pipeline import Rules
-from toolbox_mcp.server.records import Finished, RecordError, Started
+from toolbox_mcp.server.records import WRITTEN, Finished, RecordError, Started
 from toolbox_mcp.tools import progress
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.catalogue import TOOLS
@@ -364,17 +365,23 @@ async def test_a_record_that_cannot_be_written_stops_what_changes_something_and_
 
 
 class Kept:
-    """A recorder that keeps what it is told. writes: whether rows are ever written."""
+    """A recorder that keeps what it is told. writes: whether rows are ever written; at_once: without a wait."""
 
-    def __init__(self, *, writes: bool = True) -> None:
+    def __init__(self, *, writes: bool = True, at_once: bool = False) -> None:
         self.rows: dict[str, list[Any]] = {}
         self.writes = writes
+        self.at_once = at_once
+        self.unwritten: list[asyncio.Future[None]] = []
 
-    def start(self, started: Started) -> asyncio.Future[None]:
+    def start(self, started: Started) -> Awaitable[None]:
         self.rows[started.call_id] = [started]
+        if self.at_once:
+            return WRITTEN
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self.writes:
             written.set_result(None)
+        else:
+            self.unwritten.append(written)
         return written
 
     def finish(self, call_id: str, finished: Finished) -> None:
@@ -458,3 +465,72 @@ async def test_a_call_that_is_cancelled_while_its_row_is_written_is_recorded_as_
             await anyio.lowlevel.checkpoint()
     [(_, finished)] = kept.rows.values()
     assert finished.status == "cancelled"
+
+
+@pytest.fixture
+def split(call, happened):
+    """Add a tool that answers some calls at once, and say what it was asked."""
+
+    def first(what: str) -> Text | None:
+        happened.calls.append(("first", what))
+        if what == "crash":
+            raise ValueError("secret")
+        return None if what == "later" else Text(what)
+
+    @tool(Access.READ, at_once=first)
+    async def split(what: str) -> Text:
+        """Answer what was not answered at once."""
+        happened.calls.append(("second", what))
+        return Text(f"{what}, in the end")
+
+    call.catalogue = (*call.catalogue, split)
+    return call
+
+
+@pytest.mark.parametrize("writes", ["at once", "in time", "never"])
+@pytest.mark.parametrize(
+    ("what", "asked", "said"),
+    [
+        ("now", ["first"], "now"),
+        ("later", ["first", "second"], "later, in the end"),
+        ("crash", ["first"], "tool_exception"),
+    ],
+)
+async def test_a_tool_answers_at_once_or_in_the_end_and_has_one_row(split, happened, writes, what, asked, said):
+    kept = split.extra["recorder"] = FullDisk() if writes == "never" else Kept(at_once=writes == "at once")
+    answer = await split("split", what=what)
+    assert said in (answer, isinstance(answer, dict) and answer["code"])
+    assert happened.calls == [(step, what) for step in asked]
+    if writes == "never":
+        assert len(kept.finished) == 1
+    else:
+        [(_, finished)] = kept.rows.values()
+        assert finished.code == (said if what == "crash" else None)
+
+
+async def test_no_answer_leaves_before_its_row_is_written(split, happened):
+    kept = split.extra["recorder"] = Kept(writes=False)
+    client = await split.client()
+    asking = asyncio.create_task(client.call_tool("split", {"what": "now"}))
+    await anyio.wait_all_tasks_blocked()
+    assert happened.calls == [("first", "now")]
+    assert not asking.done()
+    for written in kept.unwritten:
+        written.set_result(None)
+    assert (await asking).content[0].text == "now"
+
+
+async def test_what_a_tool_answers_at_once_is_cut_without_asking_it_again(split, happened):
+    split.tokens = 30
+    answer = await split("split", what="word " * 100)
+    assert "tokens cut" in answer
+    assert len(happened.calls) == 1
+
+
+async def test_a_tool_that_may_change_something_answers_nothing_at_once():
+    with pytest.raises(TypeError, match="alter may change something"):
+
+        @tool(Access.WRITE)
+        def alter() -> Text:
+            """Change something."""
+            return Text("")
