@@ -1,5 +1,6 @@
 """Progress of one call, as notifications to the client that asked for them."""
 
+import math
 import time
 from collections.abc import Awaitable, Callable
 
@@ -14,8 +15,8 @@ class Progress:
 
     def __init__(self, report: Report | None = None) -> None:
         self._report = report
-        self._last_at = float("-inf")
-        self._last = float("-inf")
+        self._last_at = -math.inf
+        self._last = -math.inf
         self.used = False
 
     @property

@@ -193,7 +193,9 @@ def _without_surrogates(value: Any) -> Any:
 def _message(data: dict[Any, Any]) -> JSONRPCMessage | None:
     try:
         if "method" in data:
-            return (JSONRPCRequest if "id" in data else JSONRPCNotification).model_validate(data)
+            kind = JSONRPCRequest if "id" in data else JSONRPCNotification
+            message: JSONRPCMessage = kind.__pydantic_validator__.validate_python(data)
+            return message
         if "result" in data:
             return JSONRPCResponse.model_validate(data)
         if "error" in data:
