@@ -1,7 +1,6 @@
 """list_directory."""
 
 import os
-import stat
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -14,6 +13,7 @@ from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.ignore import MAX_ENTRIES, MAX_SECONDS, Entry, Kind, Walk
 from toolbox_mcp.safety.paths import ProjectPath
 from toolbox_mcp.safety.roots import Place, refusal
+from toolbox_mcp.safety.sizes import MOST, Sizes
 from toolbox_mcp.safety.text import visible_name
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.read.globbing import compiled
@@ -24,10 +24,9 @@ from toolbox_mcp.tools.threads import Stop, reading
 
 MAX_ROWS = 1000
 
-_AT_ONCE = 100  # entries that are read, or whose sizes are looked up, between looks at the clock
+_AT_ONCE = 100  # entries that are read between looks at the clock
 
 _BY_NAME = attrgetter("name")
-_TYPE = 0o170000  # what S_ISREG looks at, without the call
 
 Wanted = Callable[[str], object] | None
 """Tells by its name whether an entry is listed; None for all."""
@@ -100,8 +99,9 @@ def _inside(place: Place, hidden: bool, wanted: Wanted, stop: Stop) -> tuple[lis
     try:
         found, cut = _entries(fd, hidden, wanted, late)
         found.sort(key=_BY_NAME)
-        for at in range(0, min(len(found), MAX_ROWS + 1), _AT_ONCE):
-            _add(rows, found[at : min(at + _AT_ONCE, MAX_ROWS + 1)])
+        sizes = Sizes(min(len(found), MAX_ROWS))
+        for at in range(0, min(len(found), MAX_ROWS + 1), MOST):
+            rows += _rows(fd, found[at : min(at + MOST, MAX_ROWS + 1)], sizes)
             if why := late():
                 return rows, why
     except OSError as e:
@@ -111,22 +111,23 @@ def _inside(place: Place, hidden: bool, wanted: Wanted, stop: Stop) -> tuple[lis
     return rows, cut
 
 
-def _add(rows: list[str], entries: Sequence[os.DirEntry[str]]) -> None:
-    """Add a row for each entry of an open folder. One that is gone, or something else by now, has no size."""
-    # Nearly all the time of a listing passes here, so nothing is called that can be done without.
+def _rows(fd: int, entries: Sequence[os.DirEntry[str]], sizes: Sizes) -> list[str]:
+    """Return a row for each of some entries of an open folder. One that is gone, or something else by now, has no size."""
+    # Nearly all the time of a listing passes here, so nothing is called for each entry that can be done without.
     names = [entry.name for entry in entries]
+    try:
+        kinds = ["file" if entry.is_file(follow_symlinks=False) else _kind(entry) for entry in entries]
+    except OSError:
+        kinds = [_kind(entry) for entry in entries]
+    found = sizes(fd, [name for name, kind in zip(names, kinds, strict=True) if kind == "file"])
+    if len(found) < len(names):
+        known = iter(found)
+        found = [next(known) if kind == "file" else None for kind in kinds]
     if not "".join(names).isprintable():
         names = [visible_name(name) for name in names]
-    for name, entry in zip(names, entries, strict=True):
-        try:
-            if entry.is_file(follow_symlinks=False):
-                status = entry.stat(follow_symlinks=False)
-                if status.st_mode & _TYPE == stat.S_IFREG:
-                    rows.append(f"file\t{status.st_size}\t{name}")
-                    continue
-        except OSError:
-            pass
-        rows.append(f"{_kind(entry)}\t-\t{name}")
+    return [
+        f"{kind}\t{'-' if size is None else size}\t{name}" for kind, size, name in zip(kinds, found, names, strict=True)
+    ]
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:
