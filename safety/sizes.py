@@ -61,7 +61,7 @@ class _Statx:
         raw = os.fsencode("\0".join(names)).split(b"\0")
         if any(list(map(self._call, repeat(fd), raw, repeat(_AS_LSTAT), repeat(_TYPE_AND_SIZE), self._each))):
             return None
-        if {mode & _TYPE for mode in self._modes[: len(raw)].tolist()} != {stat.S_IFREG}:
+        if {mode & _TYPE for mode in {*self._modes[: len(raw)].tolist()}} != {stat.S_IFREG}:
             return None
         return self._sizes[: len(raw)].tolist()
 

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import compress, islice
 from operator import attrgetter
 from typing import Annotated
 
@@ -116,17 +116,16 @@ def _rows(fd: int, entries: Sequence[os.DirEntry[str]], sizes: Sizes) -> list[st
     # Nearly all the time of a listing passes here, so nothing is called for each entry that can be done without.
     names = [entry.name for entry in entries]
     try:
-        kinds = ["file" if entry.is_file(follow_symlinks=False) else _kind(entry) for entry in entries]
+        files = [entry.is_file(follow_symlinks=False) for entry in entries]
     except OSError:
-        kinds = [_kind(entry) for entry in entries]
-    found = sizes(fd, [name for name, kind in zip(names, kinds, strict=True) if kind == "file"])
-    if len(found) < len(names):
-        known = iter(found)
-        found = [next(known) if kind == "file" else None for kind in kinds]
+        files = [_kind(entry) == "file" for entry in entries]
+    found = ["-" if size is None else size for size in sizes(fd, [*compress(names, files)])]
     if not "".join(names).isprintable():
         names = [visible_name(name) for name in names]
+    left = iter(found)
     return [
-        f"{kind}\t{'-' if size is None else size}\t{name}" for kind, size, name in zip(kinds, found, names, strict=True)
+        f"file\t{next(left)}\t{name}" if is_file else f"{_kind(entry)}\t-\t{name}"
+        for is_file, entry, name in zip(files, entries, names, strict=True)
     ]
 
 
