@@ -1,10 +1,9 @@
 """list_directory."""
 
 import os
-import stat
 import time
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import compress, islice
 from operator import attrgetter
 from typing import Annotated
 
@@ -14,6 +13,7 @@ from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.ignore import MAX_ENTRIES, MAX_SECONDS, Entry, Kind, Walk
 from toolbox_mcp.safety.paths import ProjectPath
 from toolbox_mcp.safety.roots import Place, refusal
+from toolbox_mcp.safety.sizes import MOST, Sizes
 from toolbox_mcp.safety.text import visible_name
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.read.globbing import compiled
@@ -24,10 +24,9 @@ from toolbox_mcp.tools.threads import Stop, reading
 
 MAX_ROWS = 1000
 
-_AT_ONCE = 100  # entries that are read, or whose sizes are looked up, between looks at the clock
+_AT_ONCE = 100  # entries that are read between looks at the clock
 
 _BY_NAME = attrgetter("name")
-_TYPE = 0o170000  # what S_ISREG looks at, without the call
 
 Wanted = Callable[[str], object] | None
 """Tells by its name whether an entry is listed; None for all."""
@@ -100,8 +99,9 @@ def _inside(place: Place, hidden: bool, wanted: Wanted, stop: Stop) -> tuple[lis
     try:
         found, cut = _entries(fd, hidden, wanted, late)
         found.sort(key=_BY_NAME)
-        for at in range(0, min(len(found), MAX_ROWS + 1), _AT_ONCE):
-            _add(rows, found[at : min(at + _AT_ONCE, MAX_ROWS + 1)])
+        sizes = Sizes(min(len(found), MAX_ROWS))
+        for at in range(0, min(len(found), MAX_ROWS + 1), MOST):
+            rows += _rows(fd, found[at : min(at + MOST, MAX_ROWS + 1)], sizes)
             if why := late():
                 return rows, why
     except OSError as e:
@@ -111,22 +111,22 @@ def _inside(place: Place, hidden: bool, wanted: Wanted, stop: Stop) -> tuple[lis
     return rows, cut
 
 
-def _add(rows: list[str], entries: Sequence[os.DirEntry[str]]) -> None:
-    """Add a row for each entry of an open folder. One that is gone, or something else by now, has no size."""
-    # Nearly all the time of a listing passes here, so nothing is called that can be done without.
+def _rows(fd: int, entries: Sequence[os.DirEntry[str]], sizes: Sizes) -> list[str]:
+    """Return a row for each of some entries of an open folder. One that is gone, or something else by now, has no size."""
+    # Nearly all the time of a listing passes here, so nothing is called for each entry that can be done without.
     names = [entry.name for entry in entries]
+    try:
+        files = [entry.is_file(follow_symlinks=False) for entry in entries]
+    except OSError:
+        files = [_kind(entry) == "file" for entry in entries]
+    found = ["-" if size is None else size for size in sizes(fd, [*compress(names, files)])]
     if not "".join(names).isprintable():
         names = [visible_name(name) for name in names]
-    for name, entry in zip(names, entries, strict=True):
-        try:
-            if entry.is_file(follow_symlinks=False):
-                status = entry.stat(follow_symlinks=False)
-                if status.st_mode & _TYPE == stat.S_IFREG:
-                    rows.append(f"file\t{status.st_size}\t{name}")
-                    continue
-        except OSError:
-            pass
-        rows.append(f"{_kind(entry)}\t-\t{name}")
+    left = iter(found)
+    return [
+        f"file\t{next(left)}\t{name}" if is_file else f"{_kind(entry)}\t-\t{name}"
+        for is_file, entry, name in zip(files, entries, names, strict=True)
+    ]
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:
