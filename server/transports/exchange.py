@@ -161,7 +161,8 @@ class Exchange:
         self.outbound = Outbound(output.send)
         self._at_once = 0
         self._loop = asyncio.get_running_loop()
-        # A message may be taken within the task of an earlier one, whose context variables are not for it.
+        # A message may be taken within the task of an earlier one, whose context variables are not for it, or called for
+        # by a thread that has none.
         self._context = copy_context()
         self._tasks: set[asyncio.Task[None]] = set()
         self._live: set[_Handled] = set()
@@ -233,11 +234,12 @@ class Exchange:
         if self._direct is None or not self._output.ready or self._at_once >= AT_ONCE:
             return None
         if asyncio.current_task() is not None:
-            # It was parked, and the task is that of another message, with its context variables.
+            # It was parked, and the task is that of another message.
             return None
         assert self._runner is not None
         try:
-            result = self._direct.begin(self._runner.connection, request, handled.progress)
+            begin = self._context.copy().run
+            result = begin(self._direct.begin, self._runner.connection, request, handled.progress)
             if not isinstance(result, dict):
                 return result
             answer = write_result(request.id, result)

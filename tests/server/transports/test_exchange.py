@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 
 import anyio
 import mcp_types as t
@@ -524,6 +524,29 @@ async def test_a_call_that_waited_sees_nothing_of_the_context_of_the_one_before(
         answer = await talk.hear()
         texts[answer["id"]] = answer["result"]["content"][0]["text"]
     assert texts[8] == "clean"
+
+
+async def test_what_is_answered_at_once_has_the_context_of_the_server_and_leaves_nothing_in_it():
+    mark = ContextVar("mark", default="of nobody")
+    mark.set("of the server")
+    seen = []
+
+    def direct(connection, request, report):
+        seen.append(mark.get())
+        mark.set("of a call")
+        return {"content": []}
+
+    talk = Talk()
+    serving = asyncio.create_task(talk.serve())
+    await talk.shake()
+    talk.direct = direct
+    for number in (1, 2):
+        # As a source does whose reading thread, or whose resumption in a call, has other variables.
+        asyncio.get_running_loop().call_soon(talk.call, number, "any", context=Context())
+        assert (await talk.hear())["id"] == number
+    talk.intake.end()
+    await serving
+    assert seen == ["of the server"] * 2
 
 
 @pytest.mark.parametrize(
