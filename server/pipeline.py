@@ -125,7 +125,8 @@ class Pipeline:
             new_call_id(), tool, arguments, context, Progress(report), ask, set() if approved is None else approved
         )
         row = CallRow(self._recorder, call)
-        if tool.at_once is None or self.may_ask(name):
+        # Where others wait for their turn this one does too: what it reads may have to be kept until it can be cut.
+        if tool.at_once is None or self.may_ask(name) or not self._slots.value:
             return self._in_time(call, row, _Stage())
         stage = _Stage()
         try:
@@ -143,7 +144,7 @@ class Pipeline:
             return self._in_time(call, row, stage)
         return self._finished(call, row, stage.outcome)
 
-    async def _in_time(self, call: Call, row: "CallRow", stage: "_Stage") -> Result | InputRequiredResult:
+    async def _in_time(self, call: Call, row: CallRow, stage: "_Stage") -> Result | InputRequiredResult:
         """Answer a call that has to wait for something."""
         try:
             async with self._slots:
@@ -161,7 +162,7 @@ class Pipeline:
             row.end(None)
             raise
 
-    def _finished(self, call: Call, row: "CallRow", outcome: "Outcome") -> Result:
+    def _finished(self, call: Call, row: CallRow, outcome: Outcome) -> Result:
         row.end(outcome)
         answer, failure = outcome
         result = {
@@ -173,7 +174,7 @@ class Pipeline:
         # The SDK checks a result and writes it out; the model that it would build first takes a tenth of a small call.
         return result if answer.structured is None else result | {"structuredContent": answer.structured}
 
-    async def _outcome(self, call: Call, row: "CallRow", stage: "_Stage") -> "Outcome":
+    async def _outcome(self, call: Call, row: CallRow, stage: "_Stage") -> Outcome:
         given = stage.given
         if given is None:
             await self._gate(call)

@@ -508,6 +508,20 @@ async def test_a_tool_answers_at_once_or_in_the_end_and_has_one_row(split, happe
         assert finished.code == (said if what == "crash" else None)
 
 
+async def test_a_tool_that_answers_at_once_waits_its_turn_where_others_do(split, happened):
+    split.rules = Rules(max_in_flight=1)
+    client = await split.client()
+    async with anyio.create_task_group() as group:
+        group.start_soon(client.call_tool, "hang", {})
+        with anyio.fail_after(5):
+            await happened.begun.wait()
+        group.start_soon(client.call_tool, "split", {"what": "now"})
+        await anyio.wait_all_tasks_blocked()
+        assert not happened.calls
+        happened.go.set()
+    assert happened.calls == [("second", "now")]
+
+
 async def test_no_answer_leaves_before_its_row_is_written(split, happened):
     kept = split.extra["recorder"] = Kept(writes=False)
     client = await split.client()
