@@ -49,7 +49,8 @@ def cached_bytes(place: Place) -> tuple[bytes, Place] | None:
 
     Never waits for a disk or another machine. Linux; elsewhere always None.
     """
-    if not hasattr(os, "RWF_NOWAIT"):
+    # What is no file is refused with a look at its neighbours, which may take a quarter of a second.
+    if not (place.was_file and hasattr(os, "RWF_NOWAIT")):
         return None
     try:
         fd, at = place.open_target()

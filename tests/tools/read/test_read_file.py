@@ -2,8 +2,11 @@ import hashlib
 import os
 import re
 import socket
+import threading
 
 import pytest
+
+from toolbox_mcp.safety.roots import Place
 
 TEN = "".join(f"line {n}\n" for n in range(1, 11))
 
@@ -235,3 +238,19 @@ async def test_the_address_of_a_binary_file_is_a_valid_one(call, project):
     (project / "d" / "hé x#%41?.bin").write_bytes(b"\0")
     found = await call.result("read_file", {"path": "d/hé x#%41?.bin", "encoding": "binary"})
     assert found.content[0].resource.uri == "toolbox://files/d/h%C3%A9%20x%23%2541%3F.bin"
+
+
+@pytest.mark.parametrize("path", ["none.txt", "dangling"])
+async def test_the_neighbours_of_a_missing_file_are_looked_at_in_a_thread(call, project, monkeypatch, path):
+    (project / "dangling").symlink_to("none.txt")
+    where = []
+    similar = Place.similar
+
+    def noting(self):
+        where.append(threading.current_thread())
+        return similar(self)
+
+    monkeypatch.setattr(Place, "similar", noting)
+    assert await call.code("read_file", path=path) == "not_a_file"
+    assert where
+    assert threading.main_thread() not in where
