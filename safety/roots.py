@@ -156,7 +156,7 @@ class Place:
     parts: tuple[str, ...]
     links: Links = Links.FOLLOW
     was_file: bool = field(default=False, repr=False, compare=False)
-    """Whether a regular file was there a moment ago."""
+    """Whether a regular file was there, maybe behind links, when looked_at() looked."""
 
     @property
     def absolute(self) -> str:
@@ -209,7 +209,9 @@ class Place:
 
     def open_target(self) -> tuple[int, "Place"]:
         """Return a read descriptor of a regular file, and target(), which is what was opened. Raises as open_file."""
-        if self._is_plain_file():
+        # What a guard has seen to be a file is not looked at again. Something else that came into its place since is opened
+        # without waiting for it, and found out; no link is followed to it.
+        if self.was_file:
             at = Place(self.roots, self.root, self.parts, Links.NONE)
             with suppress(OSError):
                 fd = at._open(os.O_RDONLY)
@@ -295,13 +297,6 @@ class Place:
         if seen is None or not stat.S_ISREG(seen.st_mode):
             return self
         return Place(self.roots, self.root, self.parts, self.links, was_file=True)
-
-    def _is_plain_file(self) -> bool:
-        """Tell whether a regular file is there, maybe behind links. Looking comes before opening, see open_file()."""
-        if self.was_file:
-            return True
-        seen = self.roots.opener(self.root).plain_status(self.root, self.parts, self.links)
-        return seen is not None and stat.S_ISREG(seen.st_mode)
 
     def _open(self, flags: int) -> int:
         flags |= os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

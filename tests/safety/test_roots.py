@@ -234,9 +234,11 @@ def test_target_follows_links_and_refuses_those_that_lead_out(tree, roots, outco
         ("proc_root", "path_denied"),
     ],
 )
-def test_a_file_is_opened_with_its_target_or_not_at_all(tree, roots, outcome, path, target):
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_file_is_opened_with_its_target_or_not_at_all(tree, roots, outcome, path, target, seen):
     def opened() -> str:
-        fd, at = roots.place(path).open_target()
+        place = roots.place(path)
+        fd, at = (place.looked_at() if seen else place).open_target()
         again = at.open_file()
         assert os.path.sameopenfile(fd, again)
         os.close(fd)
@@ -249,7 +251,57 @@ def test_a_file_is_opened_with_its_target_or_not_at_all(tree, roots, outcome, pa
 
 
 def test_an_entry_is_not_opened_where_it_is_a_link(tree, roots, outcome):
-    assert outcome(roots.place("in", follow=False).open_target) == outcome(roots.place("in", follow=False).open_file)
+    entry = roots.place("in", follow=False).looked_at()
+    assert not entry.was_file
+    assert outcome(entry.open_target) == outcome(entry.open_file)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead", "found"),
+    [
+        ("a/f.txt", "a/b/g.txt", "g"),
+        ("a/f.txt", "~/link_to_link", "tilde"),
+        ("a/f.txt", "~/link", "tilde"),
+        ("a/f.txt", "out", "path_denied"),
+        ("a/f.txt", "~/out", "path_denied"),
+        ("a/f.txt", "out_dangling", "path_denied"),
+        ("a/f.txt", "proc_root", "path_denied"),
+        ("a/f.txt", "~/loop", "path_denied"),
+        ("a/f.txt", "fifo", "not_a_file"),
+        ("a/f.txt", "socket", "not_a_file"),
+        ("a/f.txt", "~", "not_a_file"),
+        ("a/f.txt", None, "not_a_file"),
+        ("a", "out_folder", "path_denied"),
+        ("a", "fifo", "not_a_file"),
+        ("a", None, "not_a_file"),
+    ],
+)
+@pytest.mark.parametrize("follow", [True, False])
+def test_what_comes_into_the_place_of_a_file_that_was_seen_is_judged_as_if_it_had_been_there(
+    tree, roots, outcome, content, name, instead, found, follow
+):
+    (tree.parent / "outside" / "f.txt").write_text("secret")
+    (tree / "~" / "link").symlink_to("../~/x")
+    (tree / "~" / "link_to_link").symlink_to("../~/link")
+    (tree / "~" / "out").symlink_to("../../outside/secret")
+    (tree / "~" / "loop").symlink_to("f.txt")
+    place = roots.place("a/f.txt", follow=follow).looked_at()
+    assert place.was_file
+    (tree / name).rename(tree / "moved")
+    if instead:
+        (tree / instead).rename(tree / name)
+
+    def opened() -> str:
+        fd, _ = place.open_target()
+        with open(fd) as file:
+            return file.read()
+
+    before = os.listdir("/dev/fd")
+    told = outcome(opened)
+    assert told == outcome(lambda: content(roots.place("a/f.txt", follow=follow)))
+    assert told == found or not follow
+    assert "secret" not in told
+    assert os.listdir("/dev/fd") == before
 
 
 def test_a_target_is_not_led_elsewhere_by_a_later_link(tree, roots, outcome):
