@@ -68,20 +68,22 @@ class DirectCalls:
             report=reports,
             approved=self._owners.of(PIPES.owner).approved,
         )
-        return self._shaped(begun) if isinstance(begun, dict) else self._awaited(begun)
+        if not isinstance(begun, dict):
+            return self._awaited(begun)
+        self._resources.look(PIPES.owner)
+        return _shaped(begun)
 
     async def _awaited(self, begun: Awaitable[Result | InputRequiredResult]) -> Result:
         try:
             result = await begun
-        except BaseException:
+        finally:
             self._resources.look(PIPES.owner)
-            raise
         # A call that asks nobody needs no further input.
         assert isinstance(result, dict)
-        return self._shaped(result)
+        return _shaped(result)
 
-    def _shaped(self, result: Result) -> Result:
-        self._resources.look(PIPES.owner)
-        # It tells apart what only the stateless era has.
-        del result["resultType"]
-        return result
+
+def _shaped(result: Result) -> Result:
+    # It tells apart what only the stateless era has.
+    del result["resultType"]
+    return result

@@ -124,11 +124,10 @@ class Pipeline:
         call = Call(
             new_call_id(), tool, arguments, context, Progress(report), ask, set() if approved is None else approved
         )
-        row = CallRow(self._recorder, call)
+        row, stage = CallRow(self._recorder, call), _Stage()
         # Where others wait for their turn this one does too: what it reads may have to be kept until it can be cut.
         if tool.at_once is None or self.may_ask(name) or not self._slots.value:
-            return self._in_time(call, row, _Stage())
-        stage = _Stage()
+            return self._in_time(call, row, stage)
         try:
             self._check_open(tool)
             call.judging = self._judging(call, granted=self._rules.allow_unsafe is True)

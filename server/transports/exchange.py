@@ -226,7 +226,7 @@ class Exchange:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _begun(self, handled: _Handled, request: JSONRPCRequest) -> "bytes | _Result | None":
+    def _begun(self, handled: _Handled, request: JSONRPCRequest) -> bytes | _Result | None:
         """Return the answer to a request, or what is to be awaited for its result; None where neither is begun here.
 
         An answer that is there at once needs no task, which takes a third as long as the answer.
@@ -256,7 +256,7 @@ class Exchange:
     def _next_turn(self) -> None:
         self._at_once = 0
 
-    async def _answer(self, handled: _Handled, request: JSONRPCRequest, begun: "_Result | None") -> None:
+    async def _answer(self, handled: _Handled, request: JSONRPCRequest, begun: _Result | None) -> None:
         """Handle a request and write its answer; one that was called off gets none."""
         answer: bytes | None = None
         sending = False
