@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from threading import RLock
 
 from toolbox_mcp.safety import atomic
-from toolbox_mcp.safety.atomic import Seen, Written
+from toolbox_mcp.safety.atomic import LetGo, Seen, Written
 from toolbox_mcp.safety.batch import Change, Changed, change_all
 from toolbox_mcp.safety.metadata import owner_of
 from toolbox_mcp.safety.roots import Place
@@ -126,6 +126,7 @@ class Journal:
         create_parents: bool = False,
         overwrite: bool = True,
         old: tuple[bytes, str] | None = None,
+        let_go: LetGo | None = None,
     ) -> Written:
         """Give a file its content as safety.atomic.replace() does, so that undo can take it back.
 
@@ -133,7 +134,14 @@ class Journal:
         """
         keep = self.left if old is None else 0
         written = atomic.replace(
-            place, data, expect=expect, mode=mode, create_parents=create_parents, overwrite=overwrite, keep=keep
+            place,
+            data,
+            expect=expect,
+            mode=mode,
+            create_parents=create_parents,
+            overwrite=overwrite,
+            keep=keep,
+            let_go=let_go,
         )
         before = None
         if written.before is not None and written.old_mode is not None:
