@@ -5,6 +5,7 @@ import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from threading import RLock
 
 from toolbox_mcp.safety import atomic
@@ -20,6 +21,8 @@ MAX_BYTES = 200 * 2**20
 """Undoable calls, and bytes of their files, that are kept for a session (TOOLS.md §2)."""
 REMEMBERED = 1000
 """Other calls whose ids are kept, so that undo can say why it does not take them back; a guess."""
+
+_size = attrgetter("size")
 
 
 @dataclass
@@ -95,7 +98,7 @@ class History:
                 self._others[entry.call_id] = entry
                 return
             self._undoable[entry.call_id] = entry
-            total = sum(kept.size for kept in self._undoable.values())
+            total = sum(map(_size, self._undoable.values()))
             while len(self._undoable) > MAX_CALLS or total > MAX_BYTES:
                 _, oldest = self._undoable.popitem(last=False)
                 total -= oldest.size
