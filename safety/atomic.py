@@ -1,6 +1,5 @@
 """Whole files: read with a bound, replaced in one step."""
 
-import dataclasses
 import hashlib
 import os
 import secrets
@@ -54,7 +53,7 @@ class Seen:
         """Return the state, taken at some time, of a file that was then read and held this."""
         if abs(now - self.mtime_ns) > _TICK_NS:
             return self
-        return dataclasses.replace(self, digest=etag(data))
+        return Seen(self.dev, self.ino, self.size, self.mtime_ns, self.changed_ns, etag(data))
 
     def holds(self, dir_fd: int, name: str, fd: int | None = None) -> bool:
         """Tell whether a file, which may have been renamed meanwhile, is still in this state. OSError.

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
+from contextvars import Context
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, Generic, TypeVar
@@ -233,6 +234,10 @@ class _Worker(Thread):
 
     def run(self) -> None:
         """Do what is given until there is nothing more to come."""
+        # Some interpreters give a thread the context of the call that started it.
+        Context().run(self._work)
+
+    def _work(self) -> None:
         while (job := self._given.get()) is not None:
             while job is not None:
                 job.do()

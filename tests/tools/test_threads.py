@@ -3,6 +3,7 @@ import os
 import threading
 import weakref
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 
 import anyio
@@ -159,6 +160,14 @@ async def test_so_many_work_at_a_time_and_the_others_wait_or_are_called_off():
     assert results == ["done"] * (MOST + 2)
     assert scopes[MOST].cancelled_caught
     assert not gates[MOST].begun.is_set()
+
+
+async def test_no_work_sees_the_context_of_a_call():
+    held = ContextVar("held", default="nothing")
+    held.set("the first call's")
+    assert await writing(held.get) == "nothing"
+    held.set("the second call's")
+    assert await reading(lambda _: held.get()) == "nothing"
 
 
 def test_the_threads_end_with_their_loop_also_one_that_was_left_behind():
