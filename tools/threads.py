@@ -67,7 +67,7 @@ async def writing(work: Callable[[], T]) -> T:
 async def changing(work: Callable[[Turn], T]) -> T:
     """Do work as writing() does, that wants to know of the call, or lets go of files.
 
-    What it has done when it ends in the turn of a cancelled call is returned; GivenUp ends the call as cancelled.
+    Its result is returned also where the call is cancelled meanwhile; GivenUp, raised by work, ends such a call.
     """
     return await _done(_Job(work))
 
