@@ -36,7 +36,7 @@ Seen = Callable[[str, bytes], None]
 
 _CHUNK = 64 * 1024  # what a pipe holds; one read a loop turn and stream keeps the loop responsive
 _LITTLE = 4 * 1024  # bytes; a program that writes less at a time is left alone for a while
-_SHORTEST, _LONGEST = 0.001, 0.008  # seconds of that; guesses at what fills no pipe, and what nobody waits for
+_SHORTEST, _LONGEST = 0.001, 0.004  # seconds of that; guesses at what fills no pipe, and what nobody waits for
 _GRACE = 0.1  # seconds that a program's orphans have to finish writing once it ended
 _DRAIN = 0.25  # seconds for the last bytes once everything is dead
 _WATCH = 0.05  # seconds between two looks at the tree

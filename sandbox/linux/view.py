@@ -99,9 +99,8 @@ class View:
         """
         if not self._stands:
             raise NotStarted(self.trouble or "it does not stand yet")
-        for text in argv:
-            if b"\0" in os.fsencode(text):
-                raise ValueError("embedded null byte")
+        if b"\0" in os.fsencode("".join(argv)):
+            raise ValueError("embedded null byte")
         with contextlib.ExitStack() as ours:
             with contextlib.ExitStack() as theirs:
                 report, reported = _pipe(ours, theirs)
