@@ -224,7 +224,7 @@ def reap(processes: Iterable[Process]) -> None:
 
 def _content(path: str) -> bytes:
     """Read a file of /proc; what Python does for a file object takes longer than that. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = os.open(path, os.O_RDONLY)
     try:
         pieces = []
         while piece := os.read(fd, _PIECE):
