@@ -1,12 +1,11 @@
 """Whole files: read with a bound, replaced in one step."""
 
-import dataclasses
 import hashlib
 import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -15,10 +14,18 @@ from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, owner_of, permitted
 from toolbox_mcp.safety.roots import Place, refusal
 
+LetGo = Callable[[int], object]
+"""Takes a descriptor over, to close it soon."""
+
 _CHUNK = 1 << 20
 
 _TICK_NS = 20_000_000
 """Nanoseconds within which two writes may leave the same time: Linux before 6.13 counts ticks of up to 10 ms."""
+
+_SPARE_DESCRIPTORS = 128
+"""Descriptors that are left to others before a replaced file is held open for a moment; a guess: 40 threads do so."""
+_SPARE_BYTES = 2**30
+"""The same of free space: 40 replaced files of 16 MiB, and more."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +53,21 @@ class Seen:
         """Return the state, taken at some time, of a file that was then read and held this."""
         if abs(now - self.mtime_ns) > _TICK_NS:
             return self
-        return dataclasses.replace(self, digest=etag(data))
+        return Seen(self.dev, self.ino, self.size, self.mtime_ns, self.changed_ns, etag(data))
 
-    def holds(self, dir_fd: int, name: str) -> bool:
-        """Tell whether a file, which may have been renamed meanwhile, is still in this state. OSError."""
+    def holds(self, dir_fd: int, name: str, fd: int | None = None) -> bool:
+        """Tell whether a file, which may have been renamed meanwhile, is still in this state. OSError.
+
+        fd: a descriptor that may be one of it.
+        """
         if Seen.of(os.stat(name, dir_fd=dir_fd, follow_symlinks=False)) != self:
             return False
-        return self.digest is None or self.digest == _digest(dir_fd, name, self.size)
+        if self.digest is None:
+            return True
+        if fd is not None and Seen.of(os.fstat(fd)) == self:
+            return self.digest == _digest(fd, self.size)
+        with opened(dir_fd, name) as found:
+            return found is not None and self.digest == _digest(found, self.size)
 
 
 @dataclass(frozen=True)
@@ -144,12 +159,14 @@ def replace(
     max_new_parents: int = 8,
     overwrite: bool = True,
     keep: int = 0,
+    let_go: LetGo | None = None,
 ) -> Written:
     """Give a file its content in one step: it is the old file or the new one, never a part.
 
     A link is followed and its target replaced. expect: the state that the content was made from. mode:
     permission bits; None keeps those of the file, and leaves those of a created one to the umask. keep: largest former
-    content in bytes to return. ToolError protected_path, is_a_directory, not_a_file (special file), exists, not_found
+    content in bytes to return. let_go: closes the replaced file when nobody waits, which takes as long as to write it where
+    the disk is told what is free. ToolError protected_path, is_a_directory, not_a_file (special file), exists, not_found
     (no parent), refused (too many new parents, disk full), file_changed, path_denied. On every failure the file is as
     it was and nothing is left beside it.
     """
@@ -159,7 +176,7 @@ def replace(
         if create_parents and at.parts:
             folders = make_parents(at, max_new=max_new_parents)
         try:
-            return _replace(at, data, expect, mode, overwrite, keep, folders)
+            return _replace(at, data, expect, mode, overwrite, keep, folders, let_go)
         except ToolError:
             remove_folders(folders)
             raise
@@ -173,6 +190,7 @@ def _replace(
     overwrite: bool,
     keep: int,
     folders: tuple[Place, ...],
+    let_go: LetGo | None,
 ) -> Written:
     if not at.parts:
         raise ToolError(Code.IS_A_DIRECTORY, f"{at.shown} is a folder")
@@ -184,33 +202,8 @@ def _replace(
             if status and old is not None and expect is None:
                 # What undo brings back has to be what goes away.
                 expect = Seen.of(status).read(old, now)
-            temporary = f".toolbox-{secrets.token_hex(8)}.tmp"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            fd = os.open(temporary, flags, 0o600 if status else 0o666, dir_fd=dir_fd)
-            try:
-                fill(fd, data, status, mode, dir_fd, name)
-                os.fsync(fd)
-                filled = os.fstat(fd)
-                check(at, dir_fd, name, expect, overwrite)
-                swapped = False
-                if not overwrite:
-                    rename_no_replace(dir_fd, temporary, dir_fd, name)
-                elif expect:
-                    swapped = _swap(at, dir_fd, temporary, name, expect)
-                if overwrite and not swapped:
-                    os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(temporary, dir_fd=dir_fd)
-                raise
-            finally:
-                os.close(fd)
-            # The content is in place; a folder that cannot be synced only delays when it is certain.
-            with suppress(OSError):
-                os.fsync(dir_fd)
-            if swapped:
-                with suppress(OSError):
-                    os.unlink(temporary, dir_fd=dir_fd)
+            with opened(dir_fd, name if status else None, let_go) as former:
+                filled = _put(at, dir_fd, name, data, status, expect, mode, overwrite, former)
         except FileExistsError:
             raise ToolError(Code.EXISTS, f"{at.shown} exists") from None
         except IsADirectoryError:
@@ -230,7 +223,49 @@ def _replace(
     )
 
 
-def _swap(at: Place, dir_fd: int, temporary: str, name: str, expect: Seen) -> bool:
+def _put(
+    at: Place,
+    dir_fd: int,
+    name: str,
+    data: bytes,
+    status: os.stat_result | None,
+    expect: Seen | None,
+    mode: int | None,
+    overwrite: bool,
+    former: int | None,
+) -> os.stat_result:
+    """Write the file beside its place, sync it and put it in, and return its status. former: the open file there."""
+    temporary = f".toolbox-{secrets.token_hex(8)}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(temporary, flags, 0o600 if status else 0o666, dir_fd=dir_fd)
+    try:
+        fill(fd, data, status, mode, former)
+        os.fsync(fd)
+        filled = os.fstat(fd)
+        check(at, dir_fd, name, expect, overwrite)
+        swapped = False
+        if not overwrite:
+            rename_no_replace(dir_fd, temporary, dir_fd, name)
+        elif expect:
+            swapped = _swap(at, dir_fd, temporary, name, expect, former)
+        if overwrite and not swapped:
+            os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=dir_fd)
+        raise
+    finally:
+        os.close(fd)
+    # The content is in place; a folder that cannot be synced only delays when it is certain.
+    with suppress(OSError):
+        os.fsync(dir_fd)
+    if swapped:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=dir_fd)
+    return filled
+
+
+def _swap(at: Place, dir_fd: int, temporary: str, name: str, expect: Seen, former: int | None) -> bool:
     """Let the files change names, and back again where the old one is not as expected. False: nothing was done.
 
     A look before a rename would miss what another program writes in the instant between.
@@ -238,7 +273,7 @@ def _swap(at: Place, dir_fd: int, temporary: str, name: str, expect: Seen) -> bo
     try:
         if not exchange(dir_fd, temporary, name):
             return False
-        if expect.holds(dir_fd, temporary):
+        if expect.holds(dir_fd, temporary, former):
             return True
         exchange(dir_fd, temporary, name)
     except FileNotFoundError:
@@ -284,25 +319,58 @@ def _content(dir_fd: int, name: str, status: os.stat_result | None, keep: int) -
     return data if len(data) <= keep else None
 
 
-def _digest(dir_fd: int, name: str, size: int) -> str | None:
-    """Return the etag of a file if it has at most so many bytes."""
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
-    with open(fd, "rb") as file:
-        data = file.read(size + 1)
+def _digest(fd: int, size: int) -> str | None:
+    """Return the etag of an open file if it has at most so many bytes."""
+    data = b""
+    while len(data) <= size and (piece := os.pread(fd, size + 1 - len(data), len(data))):
+        data += piece
     return etag(data) if len(data) == size else None
 
 
-def fill(fd: int, data: bytes, status: os.stat_result | None, mode: int | None, dir_fd: int, name: str) -> None:
-    """Write a file that takes the place of name: its content, owner, attributes and mode. Syncs nothing.
+@contextmanager
+def opened(dir_fd: int, name: str | None, let_go: LetGo | None = None) -> Iterator[int | None]:
+    """Lend a read descriptor of a file; None for no name, and where the system gives none.
 
-    status: of the file that is there, or None. mode: permission bits; None keeps those that are there.
+    let_go: takes the descriptor where the file has no name any more.
+    """
+    fd = None
+    if name is not None:
+        with suppress(OSError):
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+    try:
+        yield fd
+    finally:
+        if fd is not None:
+            (let_go if let_go and _may_wait(fd) else os.close)(fd)
+
+
+def _may_wait(fd: int) -> bool:
+    """Tell whether closing a file may wait: it frees something, and what it holds meanwhile is not scarce.
+
+    A network file system keeps a name for what is open, which must not outlive the call.
+    """
+    try:
+        if os.fstat(fd).st_nlink or fd > os.sysconf("SC_OPEN_MAX") - _SPARE_DESCRIPTORS:
+            return False
+        disk = os.fstatvfs(fd)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize >= _SPARE_BYTES
+
+
+def fill(fd: int, data: bytes, status: os.stat_result | None, mode: int | None, former: int | None) -> None:
+    """Write a file that takes the place of another: its content, owner, attributes and mode. Syncs nothing.
+
+    status: of the file that is there, or None. mode: permission bits; None keeps those that are there. former: a
+    descriptor of the file that is there, whose attributes are kept.
     """
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest[:_CHUNK]) :]
     if status:
         group_kept = keep_owner(fd, owner_of(status))
-        keep_attributes(fd, dir_fd, name)
+        if former is not None:
+            keep_attributes(fd, former)
         if mode is None:
             mode = permitted(status.st_mode, group_kept=group_kept)
     if mode is not None:

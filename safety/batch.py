@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
-from toolbox_mcp.safety.atomic import Seen, check, fill
+from toolbox_mcp.safety.atomic import Seen, check, fill, opened
 from toolbox_mcp.safety.entries import exchange, make_parents, remove_folders, rename_no_replace
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.metadata import Owner, keep_owner, permitted
@@ -214,7 +214,8 @@ def _stage(dir_fd: int, item: _Item) -> None:
             mode = change.mode
             if status is None and change.owner and not keep_owner(fd, change.owner) and mode is not None:
                 mode = permitted(mode, group_kept=False)
-            fill(fd, change.data, status, mode, dir_fd, change.place.name)
+            with opened(dir_fd, change.place.name if status else None) as old:
+                fill(fd, change.data, status, mode, old)
             os.fsync(fd)
             filled = os.fstat(fd)
         finally:

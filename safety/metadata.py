@@ -39,16 +39,12 @@ def permitted(mode: int, *, group_kept: bool) -> int:
     return mode if group_kept else mode & (~0o070 | (mode & 0o007) << 3)
 
 
-def keep_attributes(fd: int, dir_fd: int, name: str) -> None:
-    """Copy the extended attributes of a file to an open one, as far as the system allows."""
+def keep_attributes(fd: int, old: int) -> None:
+    """Copy the extended attributes of an open file to another, as far as the system allows."""
     if not hasattr(os, "listxattr"):
         return
     with suppress(OSError):
-        old = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
-        try:
-            for attribute in os.listxattr(old):
-                if attribute.startswith(_KEPT_ATTRIBUTES):
-                    with suppress(OSError):
-                        os.setxattr(fd, attribute, os.getxattr(old, attribute))
-        finally:
-            os.close(old)
+        for attribute in os.listxattr(old):
+            if attribute.startswith(_KEPT_ATTRIBUTES):
+                with suppress(OSError):
+                    os.setxattr(fd, attribute, os.getxattr(old, attribute))

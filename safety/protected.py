@@ -47,12 +47,20 @@ class Protected:
         self._globs = tuple(_Glob(glob) for glob in globs)
         self._own = tuple(dict.fromkeys(form for file in own_files for form in (file.absolute(), file.resolve())))
         self._known = tuple(map(str, (*self._own, *(folder / ".git" for folder in folders))))
+        # A place is judged when it is named and again when it is written.
+        self._latest: tuple[tuple[Path, tuple[str, ...], bool], str | None] | None = None
 
     def name_refusal(self, root: Path, parts: Sequence[str], *, folder: bool = False) -> str | None:
         """Say why a place must not be written, by its names; None when it may. No part may be a link.
 
         folder: a folder with content comes there, so it must not be where a glob's matches would lie either.
         """
+        asked, latest = (root, tuple(parts), folder), self._latest
+        if latest is None or latest[0] != asked:
+            latest = self._latest = asked, self._judged(root, parts, folder)
+        return latest[1]
+
+    def _judged(self, root: Path, parts: Sequence[str], folder: bool) -> str | None:
         # This runs for each entry of a folder that moves.
         whole = [fold(part) for part in (*root.parts[1:], *parts)]
         if any(map(_is_git, whole)):

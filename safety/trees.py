@@ -146,7 +146,7 @@ def _copy_one(old_fd: int, old_name: str, new_fd: int, new_name: str, status: os
         with open(os.open(new_name, flags, 0o600, dir_fd=new_fd), "wb", buffering=0) as new:
             _copy_content(old.fileno(), new.fileno(), status.st_size)
             group_kept = keep_owner(new.fileno(), owner_of(status))
-            keep_attributes(new.fileno(), old_fd, old_name)
+            keep_attributes(new.fileno(), old.fileno())
             os.fchmod(new.fileno(), permitted(status.st_mode, group_kept=group_kept))
             os.utime(new.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
             os.fsync(new.fileno())

@@ -110,7 +110,7 @@ class Ripgrep:
                 view = None
             if lost:
                 await lost.aclose()
-        if view and unconfined():
+        if view and not view.stands and unconfined():
             # There is nothing else that would confine it.
             await view.settled()
         if view is None or not view.stands:

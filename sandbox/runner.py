@@ -35,6 +35,8 @@ Seen = Callable[[str, bytes], None]
 """Takes a program's output as it comes: stdout or stderr, and a piece of it."""
 
 _CHUNK = 64 * 1024  # what a pipe holds; one read a loop turn and stream keeps the loop responsive
+_LITTLE = 4 * 1024  # bytes; a program that writes less at a time is left alone for a while
+_SHORTEST, _LONGEST = 0.001, 0.004  # seconds of that; guesses at what fills no pipe, and what nobody waits for
 _GRACE = 0.1  # seconds that a program's orphans have to finish writing once it ended
 _DRAIN = 0.25  # seconds for the last bytes once everything is dead
 _WATCH = 0.05  # seconds between two looks at the tree
@@ -299,8 +301,12 @@ class Streaming:
         return self._errors.done(plain).text
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield stdout as it comes. Ends with the stream, or at the deadline with timed_out set."""
+        """Yield stdout as it comes, a little of it some milliseconds later.
+
+        Ends with the stream, or at the deadline with timed_out set.
+        """
         turn = 0
+        pause = _SHORTEST
         while (fd := self._program.stdout) is not None:
             data = read_ready(fd, _CHUNK)
             if data:
@@ -308,6 +314,12 @@ class Streaming:
                 if turn % 8 == 0:
                     await asyncio.sleep(0)
                 yield data
+                if len(data) >= _LITTLE:
+                    pause = _SHORTEST
+                elif not self._program.ended.done():
+                    # To be woken for each line would take the processors from the program.
+                    await asyncio.wait([self._program.ended], timeout=min(pause, self._left))
+                    pause = min(2 * pause, _LONGEST)
             elif data == b"":
                 self._program.close("stdout")
             elif not await self._readable(fd):
@@ -333,9 +345,13 @@ class Streaming:
     async def wait(self) -> Ended:
         """Kill what is left of the program after its own end, or at the deadline, and tell how it ended."""
         if not self._program.ended.done():
-            await asyncio.wait([self._program.ended], timeout=max(0.0, self._deadline - time.monotonic()))
+            await asyncio.wait([self._program.ended], timeout=self._left)
         self.timed_out = self.timed_out or not self._program.ended.done()
         return await self._program.bury()
+
+    @property
+    def _left(self) -> float:
+        return max(0.0, self._deadline - time.monotonic())
 
     async def _readable(self, fd: int) -> bool:
         ready: asyncio.Future[None] = self._loop.create_future()
@@ -343,7 +359,7 @@ class Streaming:
         try:
             await asyncio.wait(
                 [ready, self._program.ended],
-                timeout=max(0.0, self._deadline - time.monotonic()),
+                timeout=self._left,
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if not ready.done() and self._program.ended.done():

@@ -58,7 +58,7 @@ def test_a_tool_has_the_access_and_group_of_the_contract(tool: Tool) -> None:
 
 @by_tool
 def test_a_tool_lies_in_a_file_of_its_name(tool: Tool) -> None:
-    file = Path(inspect.getfile(tool.run))
+    file = Path(inspect.getfile(inspect.unwrap(tool.run)))
     assert (file.stem, file.parent.name) == (tool.name, tool.group)
 
 

@@ -5,7 +5,7 @@ import types
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any, get_type_hints
 
 from mcp_types import Tool as WireTool
@@ -160,6 +160,7 @@ def tool(
 
 
 def _waiting(function: AtOnce) -> Handler:
+    @wraps(function)
     async def run(**given: Any) -> Result:
         result = function(**given)
         assert result is not None

@@ -1,26 +1,266 @@
 """Blocking work in threads that stop when their call is given up."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import TypeVar
+import asyncio
+import logging
+import math
+import os
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+from contextvars import Context
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any, Generic, TypeVar
 
-from anyio import to_thread
+from anyio import CancelScope, current_effective_deadline
+from anyio.lowlevel import RunVar, checkpoint_if_cancelled
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 Stop = Callable[[], bool]
 """Tells that nobody waits for the answer any more."""
 
+MOST = 40
+"""Threads that work at a time; as many as anyio has."""
+IDLE = 10.0
+"""Seconds after which a thread that has nothing to do may end."""
+
+
+class GivenUp(Exception):
+    """Nobody waits for the work any more."""
+
+
+class Turn:
+    """What work may ask of the call that it is done for, and leave to its thread."""
+
+    def __init__(self) -> None:
+        self._given_up = False
+        self._let_go: list[int] = []
+
+    def stopped(self) -> bool:
+        """Tell whether the call has been given up."""
+        return self._given_up
+
+    def check(self) -> None:
+        """Raise GivenUp where the call has been given up."""
+        if self._given_up:
+            raise GivenUp
+
+    def let_go(self, fd: int) -> None:
+        """Have a descriptor closed when the result of the work is on its way: the last one of a file frees its blocks."""
+        self._let_go.append(fd)
+
 
 async def reading(work: Callable[[Stop], T]) -> T:
     """Do work that changes nothing; the call may leave it behind, and work sees that through its argument."""
-    given_up = False
-    try:
-        return await to_thread.run_sync(partial(work, lambda: given_up), abandon_on_cancel=True)
-    finally:
-        given_up = True
+    return await _done(_Job(lambda turn: work(turn.stopped)), leave=True)
 
 
 async def writing(work: Callable[[], T]) -> T:
     """Do work that changes files: once begun it ends before the call does, also a cancelled one."""
-    return await to_thread.run_sync(work)
+    return await _done(_Job(lambda _: work()))
+
+
+async def changing(work: Callable[[Turn], T]) -> T:
+    """Do work as writing() does, that wants to know of the call, or lets go of files.
+
+    Its result is returned also where the call is cancelled meanwhile; GivenUp, raised by work, ends such a call.
+    """
+    return await _done(_Job(work))
+
+
+class _Job(Turn, Generic[T]):
+    """One piece of work on its way through a thread."""
+
+    def __init__(self, work: Callable[[Turn], T]) -> None:
+        super().__init__()
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self._result: T
+        self._failure: BaseException | None = None
+        self._over = False
+        self._told = self._loop.create_future()
+
+    def do(self) -> None:
+        """Do the work, and close what it let go of. In a thread."""
+        try:
+            self._result = self._work(self)
+        except BaseException as e:  # noqa: BLE001 - raised where it is waited for
+            self._failure = e
+        try:
+            self._loop.call_soon_threadsafe(self._tell)
+        except RuntimeError:
+            log.debug("the loop has ended before a thread")
+        for fd in self._let_go:
+            with suppress(OSError):
+                os.close(fd)
+
+    def _tell(self) -> None:
+        self._over = True
+        if not self._told.done():
+            self._told.set_result(None)
+
+    async def wait(self) -> None:
+        """Return when the work is done, with a result or without."""
+        await self._told
+
+    async def wait_on(self) -> None:
+        """Note that the call is given up, and return when the work is done."""
+        self.give_up()
+        if not self._over:
+            self._told = self._loop.create_future()
+            with CancelScope(shield=True):
+                await self._told
+
+    def give_up(self) -> None:
+        """Let the work know that nobody waits for it."""
+        self._given_up = True
+
+    @property
+    def refuses(self) -> bool:
+        """Tell whether the work ended as its call was given up."""
+        return isinstance(self._failure, GivenUp)
+
+    def outcome(self) -> T:
+        """Return the result, or raise what the work raised; once."""
+        failure, self._failure = self._failure, None
+        if failure is None:
+            return self._result
+        try:
+            raise failure
+        finally:
+            del failure
+
+
+async def _done(job: _Job[T], *, leave: bool = False) -> T:
+    """Have a job done by a thread. leave: a call that is cancelled does not wait for it."""
+    await checkpoint_if_cancelled()
+    threads = await _threads()
+    threads.give(job)
+    try:
+        await job.wait()
+    except asyncio.CancelledError:
+        if threads.withdrawn(job):
+            raise
+        if leave:
+            job.give_up()
+            raise
+        await job.wait_on()
+        # What an anyio scope cancels is cancelled again where it next waits; another's word comes once.
+        if job.refuses or current_effective_deadline() != -math.inf:
+            raise
+    return job.outcome()
+
+
+class _Threads:
+    """The threads of one loop, made when they are wanted. The one that worked last works next: its caches are warm."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._count = 0
+        self._idle: deque[_Worker] = deque()
+        self._waiting: deque[_Job[Any]] = deque()
+        self._ended = False
+
+    def give(self, job: _Job[Any]) -> None:
+        """Let a thread do a job; it waits for one where all that there may be are busy. RuntimeError: there is none."""
+        with self._lock:
+            if self._ended:
+                raise RuntimeError("the threads have ended with their loop")
+            if self._idle:
+                self._idle.pop().give(job)
+                if self._idle and time.monotonic() - self._idle[0].since > IDLE:
+                    self._idle.popleft().give(None)
+                    self._count -= 1
+                return
+            if self._count < MOST:
+                worker = _Worker(self)
+                try:
+                    worker.start()
+                except RuntimeError:
+                    # The system has no more of them.
+                    if not self._count:
+                        raise
+                else:
+                    self._count += 1
+                    worker.give(job)
+                    return
+            self._waiting.append(job)
+
+    def withdrawn(self, job: _Job[Any]) -> bool:
+        """Take a job back that no thread has begun; False where one has."""
+        with self._lock:
+            try:
+                self._waiting.remove(job)
+            except ValueError:
+                return False
+            return True
+
+    def next(self, worker: "_Worker") -> _Job[Any] | None:
+        """Return the job that has waited longest for a thread; None where none does, and the thread is idle."""
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            if self._ended:
+                worker.give(None)
+            else:
+                worker.since = time.monotonic()
+                self._idle.append(worker)
+            return None
+
+    def end(self) -> None:
+        """Let every thread end, a busy one after its work."""
+        with self._lock:
+            self._ended = True
+            while self._idle:
+                self._idle.pop().give(None)
+
+
+class _Worker(Thread):
+    """One thread. since: when it became idle."""
+
+    def __init__(self, threads: _Threads) -> None:
+        super().__init__(name="blocking work")
+        self.since = 0.0
+        self._threads = threads
+        self._given: SimpleQueue[_Job[Any] | None] = SimpleQueue()
+
+    def give(self, job: _Job[Any] | None) -> None:
+        """Let the thread do a job, or end for None."""
+        self._given.put(job)
+
+    def run(self) -> None:
+        """Do what is given until there is nothing more to come."""
+        # Some interpreters give a thread the context of the call that started it.
+        Context().run(self._work)
+
+    def _work(self) -> None:
+        while (job := self._given.get()) is not None:
+            while job is not None:
+                job.do()
+                job = self._threads.next(self)
+
+
+async def _kept() -> AsyncGenerator[_Threads, None]:
+    threads = _Threads()
+    try:
+        yield threads
+    finally:
+        threads.end()
+
+
+_OPEN: RunVar[tuple[_Threads, AsyncGenerator[_Threads, None]]] = RunVar("threads of the loop")
+
+
+async def _threads() -> _Threads:
+    try:
+        return _OPEN.get()[0]
+    except LookupError:
+        # Whoever ends a loop ends its generators, and so these threads.
+        keeper = _kept()
+        threads = await anext(keeper)
+        _OPEN.set((threads, keeper))
+        return threads

@@ -99,9 +99,8 @@ class View:
         """
         if not self._stands:
             raise NotStarted(self.trouble or "it does not stand yet")
-        for text in argv:
-            if b"\0" in os.fsencode(text):
-                raise ValueError("embedded null byte")
+        if b"\0" in os.fsencode("".join(argv)):
+            raise ValueError("embedded null byte")
         with contextlib.ExitStack() as ours:
             with contextlib.ExitStack() as theirs:
                 report, reported = _pipe(ours, theirs)
@@ -195,18 +194,21 @@ class _Child:
 
     def is_over(self) -> bool:
         """Tell whether its end was told, or nothing more will be."""
-        return bool(select.select([self._report], [], [], 0)[0])
+        return _says(self._report, 0)
 
     def collect(self) -> Ended | None:
         """Have it collected. Its end is told when its pidfd tells of it, or a moment later."""
-        seen = tree.look(self.pid)
         # A view that is lost may be stopped; waiting for it once is enough.
-        due = self._view.stands and (seen is None or seen.dead)
+        due = self._view.stands and (self.is_over() or self._is_dead())
         code = _said(self._report, _ANSWER if due else 0)
         os.close(self._report)
         if due and code is None:
             self._view.lose(_SILENT)
         return None if code is None else ended_with(code)
+
+    def _is_dead(self) -> bool:
+        seen = tree.look(self.pid)
+        return seen is None or seen.dead
 
 
 def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[int, int]:
@@ -231,12 +233,17 @@ def _folder(cwd: str) -> dict[str, Any]:
 
 def _said(report: int, seconds: float) -> int | None:
     """Return the next number of a report; None where none comes in time, or ever."""
-    poll = select.poll()
-    poll.register(report, select.POLLIN)
-    if not poll.poll(seconds * 1000):
+    if not _says(report, seconds):
         return None
     said = os.read(report, NUMBER.size)
     return int(NUMBER.unpack(said)[0]) if said else None
+
+
+def _says(report: int, seconds: float) -> bool:
+    """Tell whether a number comes in time, or nobody is left who would say one."""
+    poll = select.poll()
+    poll.register(report, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 def _path(fd: int) -> str:

@@ -118,6 +118,8 @@ class _View:
         self._running: dict[int, _Running] = {}
         self._poll = select.poll()
         self._poll.register(orders, select.POLLIN)
+        # Room for the largest takes longer to make than an order to read.
+        self._room = bytearray(LARGEST_ORDER)
 
     def serve(self) -> None:
         """Do what is asked until the socket closes."""
@@ -126,7 +128,7 @@ class _View:
                 if running := self._running.get(fd):
                     self._look(fd, running)
                 elif event & select.POLLIN:
-                    order, descriptors = _receive(self._orders)
+                    order, descriptors = _receive(self._orders, self._room)
                     if order is None:
                         return
                     self._start(order, descriptors)
@@ -227,14 +229,14 @@ def _copy(fd: int, path: str) -> None:
         file.write(source.read())
 
 
-def _receive(orders: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+def _receive(orders: socket.socket, room: bytearray) -> tuple[dict[str, Any] | None, list[int]]:
     passed = array.array("i")
-    room = socket.CMSG_SPACE((DESCRIPTORS + 1) * passed.itemsize)
+    beside = socket.CMSG_SPACE((DESCRIPTORS + 1) * passed.itemsize)
     try:
-        data, ancillary, _, _ = orders.recvmsg(LARGEST_ORDER, room, socket.MSG_CMSG_CLOEXEC)
+        size, ancillary, _, _ = orders.recvmsg_into([room], beside, socket.MSG_CMSG_CLOEXEC)
     except OSError:
         return None, []
     for level, kind, content in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             passed.frombytes(content[: len(content) - len(content) % passed.itemsize])
-    return (json.loads(data) if data else None), list(passed)
+    return (json.loads(room[:size]) if size else None), list(passed)

@@ -484,3 +484,59 @@ def test_the_etag_of_a_large_file_is_that_of_its_bytes(project, roots, outcome):
     assert atomic.digested(roots.place("a"))[0] == etag(b"")
     os.mkfifo(project / "pipe")
     assert outcome(atomic.digested, roots.place("pipe")) == "not_a_file"
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """Return descriptors that replace() let go of, on a disk with room; they are closed at the end."""
+    monkeypatch.setattr(atomic, "_SPARE_BYTES", 0)
+    fds: list[int] = []
+    yield fds
+    for fd in fds:
+        os.close(fd)
+
+
+def descriptors():
+    return sorted(os.listdir("/dev/fd"))
+
+
+@pytest.mark.parametrize("expected", [False, True])
+def test_a_replaced_file_lives_on_while_it_is_let_go_of(project, roots, kept, expected):
+    (project / "a").write_text("old")
+    place = roots.place("a")
+    seen = read_whole(place, 100)[1] if expected else None
+    replace(place, b"new", expect=seen, let_go=kept.append)
+    assert os.listdir(project) == ["a"]
+    assert (project / "a").read_text() == "new"
+    (fd,) = kept
+    assert os.read(fd, 10) == b"old"
+    assert os.fstat(fd).st_nlink == 0
+
+
+@pytest.mark.parametrize("why", ["linked", "few descriptors", "full disk", "no old file", "refused", "no let_go"])
+def test_a_file_is_not_held_where_that_frees_nothing_or_takes_what_is_scarce(
+    project, roots, kept, monkeypatch, outcome, why
+):
+    if why != "no old file":
+        (project / "a").write_text("old")
+    if why == "linked":
+        os.link(project / "a", project / "b")
+    elif why == "few descriptors":
+        monkeypatch.setattr(atomic, "_SPARE_DESCRIPTORS", os.sysconf("SC_OPEN_MAX"))
+    elif why == "full disk":
+        monkeypatch.setattr(atomic, "_SPARE_BYTES", 2**80)
+    elif why == "refused":
+        monkeypatch.setattr(atomic.os, "rename", lambda *_, **__: (_ for _ in ()).throw(PermissionError(1, "no")))
+    before = descriptors()
+    done = outcome(lambda: replace(roots.place("a"), b"new", let_go=None if why == "no let_go" else kept.append).etag)
+    assert done == ("path_denied" if why == "refused" else etag(b"new"))
+    assert kept == []
+    assert descriptors() == before
+
+
+def test_a_file_that_may_not_be_read_is_replaced_all_the_same(project, roots, as_nobody):
+    (project / "a").write_text("old")
+    (project / "a").chmod(0o200)
+    project.chmod(0o777)
+    assert as_nobody(lambda: replace(roots.place("a"), b"new", let_go=lambda fd: 1 / 0).etag) == etag(b"new")
+    assert (project / "a").read_text() == "new"

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.sandbox import tree
+from toolbox_mcp.sandbox import runner, tree
 from toolbox_mcp.sandbox.runner import Capture, Limits, Rlimits, run, stream
 from toolbox_mcp.sandbox.tree import Origin
 
@@ -388,6 +388,42 @@ async def test_a_stream_ends_at_its_deadline():
         assert [line async for line in reading.lines()] == [b"a"]
         assert reading.timed_out
         assert (await reading.wait()).signal == signal.SIGKILL
+
+
+@pytest.fixture
+def long_pause(monkeypatch):
+    """Have a stream leave its program alone for longer than any test takes."""
+    monkeypatch.setattr(runner, "_SHORTEST", 60.0)
+    monkeypatch.setattr(runner, "_LONGEST", 60.0)
+
+
+async def test_lines_that_a_program_writes_one_by_one_are_read_together_at_its_end(long_pause):
+    script = "i=0; while [ $i -lt 500 ]; do echo $i; i=$((i + 1)); done"
+    with anyio.fail_after(20):
+        async with stream(["sh", "-c", script], cwd="/", env=ENV, timeout=60) as reading:
+            pieces = [piece async for piece in reading.chunks()]
+    assert b"".join(pieces).split() == [str(i).encode() for i in range(500)]
+    assert len(pieces) <= 2
+
+
+async def test_what_writes_much_is_not_left_alone(long_pause):
+    with anyio.fail_after(20):
+        async with stream(["head", "-c", "67108864", "/dev/zero"], cwd="/", env=ENV, timeout=60) as reading:
+            assert sum([len(piece) async for piece in reading.chunks()]) == 67108864
+
+
+async def test_what_writes_little_is_not_left_alone_beyond_the_deadline(long_pause):
+    with anyio.fail_after(20):
+        async with stream(["sh", "-c", "echo a; sleep 300"], cwd="/", env=ENV, timeout=0.3) as reading:
+            assert [line async for line in reading.lines()] == [b"a"]
+            assert reading.timed_out
+
+
+async def test_a_stream_that_leaves_its_program_alone_can_be_killed(long_pause):
+    with anyio.fail_after(20):
+        async with stream(["sh", "-c", "echo a; sleep 300"], cwd="/", env=ENV, timeout=60) as reading:
+            asyncio.get_running_loop().call_later(0.05, reading.kill)
+            assert [line async for line in reading.lines()] == [b"a"]
 
 
 async def test_a_stream_keeps_what_went_to_stderr():

@@ -190,6 +190,21 @@ async def test_how_a_program_ends_is_told_and_it_is_collected(places, view):
     await eventually(lambda: not list(tree.children(view.pid)))
 
 
+async def test_its_end_is_told_by_a_descriptor_of_any_number(places, view):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2000:
+        pytest.skip("no descriptor may have such a number")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
+    try:
+        low = [os.dup(view._orders.fileno()) for _ in range(1100)]
+        program = begin(view, places / "root", "-c", "exit 3")
+        for fd in low:
+            os.close(fd)
+        assert (await ended(program))[1].status == 3
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 async def test_its_arguments_environment_and_marks_are_those_that_were_asked_for(places, view):
     program = begin(view, places / "root", "-c", 'echo "$0" "$NAME"', "ä\udcff", env={"NAME": "value"})
     assert (await ended(program))[0] == ["ä\udcff", "value"]

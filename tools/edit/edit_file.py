@@ -1,6 +1,5 @@
 """edit_file."""
 
-from functools import partial
 from typing import Annotated
 
 from pydantic import Field
@@ -12,7 +11,7 @@ from toolbox_mcp.tools.edit.missing import no_match
 from toolbox_mcp.tools.edit.replacing import Matching, NoMatch, Replaced, named
 from toolbox_mcp.tools.results import Text
 from toolbox_mcp.tools.services import Journal, Parser, Seen
-from toolbox_mcp.tools.threads import writing
+from toolbox_mcp.tools.threads import changing
 
 LINES_NAMED = 20
 """Line numbers that an answer names at most; a guess at what is still read."""
@@ -41,7 +40,7 @@ async def edit_file(
         return done[0].text, new_string
 
     try:
-        edited = await writing(partial(edit, path, expected_etag, journal, change))
+        edited = await changing(lambda turn: edit(path, expected_etag, journal, change, turn.let_go))
     except NoMatch as missed:
         raise await no_match(path, missed, parser) from None
     seen.changed(edited.key, edited.before, edited.written.etag)

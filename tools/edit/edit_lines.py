@@ -1,7 +1,6 @@
 """edit_lines."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -15,7 +14,7 @@ from toolbox_mcp.tools.edit.missing import no_match
 from toolbox_mcp.tools.edit.replacing import NoMatch, named
 from toolbox_mcp.tools.results import Budget, Record
 from toolbox_mcp.tools.services import Journal, Parser, Seen
-from toolbox_mcp.tools.threads import writing
+from toolbox_mcp.tools.threads import changing
 
 LINES_NAMED = 20
 
@@ -89,7 +88,7 @@ async def edit_lines(
         return done[0].text, "".join(asked.lines)
 
     try:
-        edited = await writing(partial(edit, path, expected_etag, journal, change))
+        edited = await changing(lambda turn: edit(path, expected_etag, journal, change, turn.let_go))
     except NoMatch as missed:
         raise await no_match(path, missed, parser, "match_lines") from None
     seen.changed(edited.key, edited.before, edited.written.etag)

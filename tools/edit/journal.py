@@ -5,10 +5,11 @@ import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from threading import RLock
 
 from toolbox_mcp.safety import atomic
-from toolbox_mcp.safety.atomic import Seen, Written
+from toolbox_mcp.safety.atomic import LetGo, Seen, Written
 from toolbox_mcp.safety.batch import Change, Changed, change_all
 from toolbox_mcp.safety.metadata import owner_of
 from toolbox_mcp.safety.roots import Place
@@ -20,6 +21,8 @@ MAX_BYTES = 200 * 2**20
 """Undoable calls, and bytes of their files, that are kept for a session (TOOLS.md §2)."""
 REMEMBERED = 1000
 """Other calls whose ids are kept, so that undo can say why it does not take them back; a guess."""
+
+_size = attrgetter("size")
 
 
 @dataclass
@@ -95,7 +98,7 @@ class History:
                 self._others[entry.call_id] = entry
                 return
             self._undoable[entry.call_id] = entry
-            total = sum(kept.size for kept in self._undoable.values())
+            total = sum(map(_size, self._undoable.values()))
             while len(self._undoable) > MAX_CALLS or total > MAX_BYTES:
                 _, oldest = self._undoable.popitem(last=False)
                 total -= oldest.size
@@ -126,6 +129,7 @@ class Journal:
         create_parents: bool = False,
         overwrite: bool = True,
         old: tuple[bytes, str] | None = None,
+        let_go: LetGo | None = None,
     ) -> Written:
         """Give a file its content as safety.atomic.replace() does, so that undo can take it back.
 
@@ -133,7 +137,14 @@ class Journal:
         """
         keep = self.left if old is None else 0
         written = atomic.replace(
-            place, data, expect=expect, mode=mode, create_parents=create_parents, overwrite=overwrite, keep=keep
+            place,
+            data,
+            expect=expect,
+            mode=mode,
+            create_parents=create_parents,
+            overwrite=overwrite,
+            keep=keep,
+            let_go=let_go,
         )
         before = None
         if written.before is not None and written.old_mode is not None:

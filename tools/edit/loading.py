@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from toolbox_mcp.safety.atomic import Seen, Written, etag, locked, read_whole
+from toolbox_mcp.safety.atomic import LetGo, Seen, Written, etag, locked, read_whole
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.safety.text import HEAD, Decoded, decode, encode_like, is_binary
@@ -36,11 +36,15 @@ class Edited:
 
 
 def edit(
-    place: Place, expected_etag: str | None, journal: Journal, change: Callable[[Editable], tuple[str, str]]
+    place: Place,
+    expected_etag: str | None,
+    journal: Journal,
+    change: Callable[[Editable], tuple[str, str]],
+    let_go: LetGo | None = None,
 ) -> Edited:
     """Read a file, change it and write it back, as one step among the writers of this server.
 
-    change returns the whole text and what of it is inserted. ToolError not_a_file, too_large, binary_file, no_change,
+    change returns the whole text and what of it is inserted. let_go: as for safety.atomic.replace(). ToolError not_a_file, too_large, binary_file, no_change,
     file_changed, protected_path, and whatever change raises; then the file is as it was.
     """
     with locked(place) as at:
@@ -48,7 +52,8 @@ def edit(
         data = encoded(file, *change(file))
         if data == file.data:
             raise ToolError(Code.NO_CHANGE, f"{place.shown} would stay as it is")
-        return Edited(journal.replace(at, data, expect=file.state, old=(file.data, file.tag)), file.tag)
+        former = file.data, file.tag
+        return Edited(journal.replace(at, data, expect=file.state, old=former, let_go=let_go), file.tag)
 
 
 def load(place: Place, expected_etag: str | None = None) -> Editable:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from anyio.from_thread import check_cancelled
 from pydantic import BaseModel, ConfigDict
 
 from toolbox_mcp.safety.errors import Code, ToolError
@@ -16,7 +15,7 @@ from toolbox_mcp.tools.edit.missing import no_match
 from toolbox_mcp.tools.edit.replacing import Matching, NoMatch
 from toolbox_mcp.tools.results import Text
 from toolbox_mcp.tools.services import Journal, Parser, Seen
-from toolbox_mcp.tools.threads import writing
+from toolbox_mcp.tools.threads import Turn, changing
 
 
 class Edit(BaseModel):
@@ -83,7 +82,9 @@ async def multi_edit(
     """
     at = _Progress()
     try:
-        edited = await writing(partial(edit, path, expected_etag, journal, partial(_change, edits, at)))
+        edited = await changing(
+            lambda turn: edit(path, expected_etag, journal, partial(_change, edits, at, turn), turn.let_go)
+        )
     except NoMatch as missed:
         refusal = await no_match(path, missed, parser)
         raise _numbered(refusal, at.edit, len(edits)) from None
@@ -93,10 +94,10 @@ async def multi_edit(
     )
 
 
-def _change(edits: Edits, at: _Progress, file: Editable) -> tuple[str, str]:
+def _change(edits: Edits, at: _Progress, turn: Turn, file: Editable) -> tuple[str, str]:
     text = file.text.text
     for number, one in enumerate(edits, 1):
-        check_cancelled()
+        turn.check()
         at.edit = number
         try:
             replaced = Matching(text).replace(one.old_string, one.new_string, file.text.line_end, every=one.replace_all)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from anyio.from_thread import check_cancelled
 from pydantic import Field
 
 from toolbox_mcp.safety.errors import Code, ToolError
@@ -20,7 +19,7 @@ from toolbox_mcp.tools.read.scope import WALK_DEADLINE, WALK_SECONDS, Scope
 from toolbox_mcp.tools.results import Text
 from toolbox_mcp.tools.services import Journal, Parser, Progress, Seen, Settings
 from toolbox_mcp.tools.settings import ToolSettings
-from toolbox_mcp.tools.threads import reading, writing
+from toolbox_mcp.tools.threads import changing, reading
 
 EVERYTHING = "**/*"
 MAX_ROWS = 100
@@ -62,7 +61,7 @@ async def replace_in_files(
     if not dry_run:
         changes = [hit.change for hit in found.hits if hit.change]
         before = [hit.before for hit in found.hits if hit.change]
-        for put in await writing(partial(journal.change_all, changes, before, check_cancelled)):
+        for put in await changing(lambda turn: journal.change_all(changes, before, turn.check)):
             if put.before and put.after:
                 seen.changed(str(put.place.path), put.before.etag, put.after.etag)
     return Text(_told(found, pattern, files.walk.cut, dry_run=dry_run), "narrow the path or the glob")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from toolbox_mcp.safety.atomic import Written, digested, locked
+from toolbox_mcp.safety.atomic import LetGo, Written, digested, locked
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.paths import UnsafeWritePath
 from toolbox_mcp.safety.roots import Place
@@ -15,7 +15,7 @@ from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.edit.loading import changed, check_etag
 from toolbox_mcp.tools.results import Text
 from toolbox_mcp.tools.services import Journal, Seen
-from toolbox_mcp.tools.threads import writing
+from toolbox_mcp.tools.threads import changing
 
 MAX_BYTES = 16 * 2**20
 """Size of a file that can be written (TOOLS.md §4.4)."""
@@ -40,7 +40,7 @@ async def write_file(
     if known is None and overwrite:
         known = seen.etag(str(path.target().path))
     write = partial(_write, path, data, known, expected_etag is not None, overwrite, create_parents, journal)
-    written = await writing(write)
+    written = await changing(lambda turn: write(turn.let_go))
     seen.saw(str(written.place.path), written.etag)
     done = "Created" if written.created else "Overwrote"
     return Text(f"{done} {path.shown} ({len(data)} bytes)", meta={"etag": written.etag})
@@ -66,6 +66,7 @@ def _write(
     overwrite: bool,
     create_parents: bool,
     journal: Journal,
+    let_go: LetGo,
 ) -> Written:
     with locked(place):
         state = None
@@ -77,4 +78,6 @@ def _write(
                 raise changed(place)
             tag, state = digested(place)
             check_etag(place, tag, known)
-        return journal.replace(place, data, expect=state, overwrite=overwrite, create_parents=create_parents)
+        return journal.replace(
+            place, data, expect=state, overwrite=overwrite, create_parents=create_parents, let_go=let_go
+        )

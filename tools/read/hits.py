@@ -1,6 +1,6 @@
 """What a search found, and how it is told."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from toolbox_mcp.safety.text import visible, visible_name
@@ -35,15 +35,15 @@ class Found:
     cut: str | None = None
 
 
-def told(rows: Iterable[Row], *, grouped: bool) -> list[str]:
-    """Return the lines of an answer; grouped puts `--` between groups that do not touch."""
+def told(rows: Iterable[Row], shown: Callable[[str], str], *, grouped: bool) -> list[str]:
+    """Return the lines of an answer; grouped puts `--` between groups that do not touch. shown: names a file on one line."""
     out: list[str] = []
     before: Row | None = None
     for row in rows:
         if grouped and before and (row.path != before.path or row.line > before.line + 1):
             out.append("--")
         mark = ":" if row.match else "-"
-        out.append(f"{visible_name(row.path)}{mark}{row.line}{mark} {visible(row.text)}")
+        out.append(f"{shown(row.path)}{mark}{row.line}{mark} {visible(row.text)}")
         before = row
     return out
 

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import product
 
 from toolbox_mcp.safety.errors import Code, ToolError
@@ -62,9 +62,12 @@ class Scope:
 
     def shown(self, relative: str) -> str:
         """Return how results name a file below the folder: on one line, and without bytes that are no text."""
-        prefix = self.folder.shown
-        name = visible_name(relative)
-        return name if prefix == "." else f"{prefix.rstrip('/')}/{name}"
+        return self._prefix + visible_name(relative)
+
+    @cached_property
+    def _prefix(self) -> str:
+        shown = self.folder.shown
+        return "" if shown == "." else f"{shown.rstrip('/')}/"
 
     def below(self, relative: str) -> Place:
         """Return the place of a file below the folder; no link leads there."""

@@ -105,4 +105,4 @@ def _counted(counts: list[tuple[str, int]], query: Query, scope: Scope, left: in
 
 
 def _told(rows: list[Row], query: Query, scope: Scope) -> list[str]:
-    return told([replace(row, path=scope.shown(row.path)) for row in rows], grouped=query.grouped)
+    return told(rows, scope.shown, grouped=query.grouped)
