@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from typing import Final, Protocol
 
 _CHUNK: Final = 256 * 1024
@@ -157,6 +158,8 @@ class _ThreadSource:
         self._fd = fd
         self._on_data = on_data
         self._loop = asyncio.get_running_loop()
+        # The thread has no variables of its own; some of those that are here tell libraries in which loop they run.
+        self._context = copy_context()
         self._go = threading.Event()
         self._go.set()
         self._paused = False
@@ -187,7 +190,7 @@ class _ThreadSource:
                 chunk = b""
             self._go.clear()
             try:
-                self._loop.call_soon_threadsafe(self._take, chunk)
+                self._loop.call_soon_threadsafe(self._take, chunk, context=self._context)
             except RuntimeError:
                 return
 
@@ -262,6 +265,7 @@ class _ThreadSink:
         self._fd = fd
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self.backlog = 0
         self.broken = False
@@ -286,7 +290,7 @@ class _ThreadSink:
             except OSError:
                 failed = True
             try:
-                self._loop.call_soon_threadsafe(self._written, len(data), failed)
+                self._loop.call_soon_threadsafe(self._written, len(data), failed, context=self._context)
             except RuntimeError:
                 return
 

@@ -161,8 +161,8 @@ class Exchange:
         self.outbound = Outbound(output.send)
         self._at_once = 0
         self._loop = asyncio.get_running_loop()
-        # A message may be taken within the task of an earlier one, whose context variables are not for it, or called for
-        # by a thread that has none.
+        # A message may be taken within the task of an earlier one, whose context variables are not for it, or from a source
+        # that was resumed there.
         self._context = copy_context()
         self._tasks: set[asyncio.Task[None]] = set()
         self._live: set[_Handled] = set()

@@ -541,7 +541,7 @@ async def test_what_is_answered_at_once_has_the_context_of_the_server_and_leaves
     await talk.shake()
     talk.direct = direct
     for number in (1, 2):
-        # As a source does whose reading thread, or whose resumption in a call, has other variables.
+        # As a source does that was resumed in a call, which has other variables.
         asyncio.get_running_loop().call_soon(talk.call, number, "any", context=Context())
         assert (await talk.hear())["id"] == number
     talk.intake.end()
