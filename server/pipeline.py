@@ -1,5 +1,6 @@
 """One call, told in order: gate, bind, run, fit, record."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable, Coroutine, Mapping
@@ -157,7 +158,7 @@ class Pipeline:
                     call.progress.close()
                 await row.written()
                 return self._finished(call, row, outcome)
-        except anyio.get_cancelled_exc_class():
+        except asyncio.CancelledError:
             row.end(None)
             raise
 
@@ -304,7 +305,8 @@ class _unforeseen:
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, where: TracebackType | None) -> None:
-        if e is None or isinstance(e, (ToolError, anyio.get_cancelled_exc_class(), KeyboardInterrupt, SystemExit)):
+        # Where no task runs, anyio may not know which loop it is that cancels.
+        if e is None or isinstance(e, (ToolError, asyncio.CancelledError, KeyboardInterrupt, SystemExit)):
             return
         # Also a panic of a native library, which is no Exception.
         expected = _only_tool_error(e)

@@ -316,6 +316,22 @@ async def test_what_is_answered_at_once_has_a_row(talking):
     ]
 
 
+@pytest.mark.parametrize(("what", "code"), [("refuse", "not_found"), ("crash", "tool_exception")])
+async def test_what_fails_at_once_is_told_where_anyio_knows_a_loop_by_its_tasks_alone(talking, monkeypatch, what, code):
+    known = anyio.get_cancelled_exc_class
+
+    def within_a_task():
+        # As versions before 4.12 do, and later ones beside sniffio.
+        if asyncio.current_task() is None:
+            raise RuntimeError("unknown async library")
+        return known()
+
+    async with talking() as talk:
+        await talk.text("at_once")
+        monkeypatch.setattr(anyio, "get_cancelled_exc_class", within_a_task)
+        assert json.loads(await talk.text("at_once", what=what))["code"] == code
+
+
 async def test_of_many_calls_that_came_together_few_are_answered_before_others_have_their_turn(talking, monkeypatch):
     async with talking() as talk:
         await talk.text("at_once")
