@@ -122,6 +122,8 @@ def tool(
     def describe(function: Callable[..., Any]) -> Tool:
         name = function.__name__
         waits = inspect.iscoroutinefunction(function)
+        if at_once and not waits:
+            raise TypeError(f"{name} waits for nothing, so there is nothing to be answered ahead of it")
         first = at_once if waits else function
         if first and access in _GATED:
             raise TypeError(f"{name} may change something, so it waits for its row")

@@ -541,6 +541,15 @@ async def test_what_a_tool_answers_at_once_is_cut_without_asking_it_again(split,
     assert len(happened.calls) == 1
 
 
+async def test_a_tool_that_waits_for_nothing_has_nothing_ahead_of_it():
+    with pytest.raises(TypeError, match="plain waits for nothing"):
+
+        @tool(Access.READ, at_once=lambda: None)
+        def plain() -> Text:
+            """Answer without waiting."""
+            return Text("")
+
+
 async def test_a_tool_that_may_change_something_answers_nothing_at_once():
     with pytest.raises(TypeError, match="alter may change something"):
 
