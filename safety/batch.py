@@ -15,7 +15,8 @@ from toolbox_mcp.safety.atomic import Seen, check, fill, opened
 from toolbox_mcp.safety.entries import exchange, make_parents, remove_folders, rename_no_replace
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.metadata import Owner, keep_owner, permitted
-from toolbox_mcp.safety.roots import Place, Writable, refusal
+from toolbox_mcp.safety.refusals import refusal
+from toolbox_mcp.safety.roots import Place, Writable
 from toolbox_mcp.safety.trees import copy
 
 _AT_ONCE = 64

@@ -14,7 +14,8 @@ from functools import cache
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.opening import Links
-from toolbox_mcp.safety.roots import FIND, Place, refusal
+from toolbox_mcp.safety.refusals import refusal
+from toolbox_mcp.safety.roots import FIND, Place
 from toolbox_mcp.safety.trees import Cursor, Move, copy, remove_tree, signature, traverse
 
 MAX_NEW_FOLDERS = 8

@@ -15,10 +15,11 @@ from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.locks import Locks
 from toolbox_mcp.safety.opening import MAX_PATH, Engine, Links, Opener, Root, normal, openat2
 from toolbox_mcp.safety.protected import Protected
+from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.text import visible_name
 from toolbox_mcp.safety.windows import windows_refusal
 
-__all__ = ["Engine", "Place", "Roots", "Writable", "refusal"]
+__all__ = ["Engine", "Place", "Roots", "Writable"]
 
 MAX_NAME = 255
 """Bytes in one component (NAME_MAX on the usual file systems)."""
@@ -379,31 +380,6 @@ class Writable:
 
     def _is_forbidden(self, status: os.stat_result | None) -> bool:
         return status is not None and (status.st_dev, status.st_ino) in self._forbidden
-
-
-def refusal(error: OSError, shown: str) -> ToolError:
-    """Say in the client's words what the system refused. shown: the place, as results name it."""
-    match error.errno:
-        case errno.ENOENT:
-            return ToolError(Code.NOT_FOUND, f"there is no {shown}")
-        case errno.ENOTDIR:
-            return ToolError(Code.NOT_A_DIRECTORY, f"a part of {shown} is not a folder")
-        case errno.EXDEV:
-            return ToolError(Code.PATH_DENIED, f"{shown} leads outside the allowed folders")
-        case errno.ELOOP:
-            return ToolError(Code.PATH_DENIED, f"{shown} leads through a link that is not allowed")
-        case errno.EACCES | errno.EPERM:
-            return ToolError(Code.PATH_DENIED, f"the system does not permit access to {shown}")
-        case errno.EROFS:
-            return ToolError(Code.PATH_DENIED, f"{shown} is on a read-only file system")
-        case errno.ENAMETOOLONG:
-            return ToolError(Code.PATH_DENIED, f"the name of {shown} is too long for the system")
-        case errno.ENOSPC | errno.EDQUOT:
-            return ToolError(Code.REFUSED, f"the disk is full, {shown} is as it was")
-        case errno.EFBIG:
-            return ToolError(Code.REFUSED, f"the system does not allow so large a file, {shown} is as it was")
-        case _:
-            return ToolError(Code.PATH_DENIED, f"the system refused {shown}: {os.strerror(error.errno or 0)}")
 
 
 def _outside(shown: str) -> ToolError:

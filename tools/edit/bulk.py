@@ -11,7 +11,8 @@ from toolbox_mcp.safety.atomic import Seen, etag
 from toolbox_mcp.safety.batch import Change
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.ignore import Walk
-from toolbox_mcp.safety.roots import Place, Writable, refusal
+from toolbox_mcp.safety.refusals import refusal
+from toolbox_mcp.safety.roots import Place, Writable
 from toolbox_mcp.safety.text import HEAD, decode, encode_like, is_binary
 from toolbox_mcp.tools.edit.replacing import MAX_BYTES, Matching, occurrences, too_large, written
 from toolbox_mcp.tools.edit.steps import Content, permissions

@@ -10,7 +10,8 @@ from pathlib import Path
 from toolbox_mcp.safety import entries
 from toolbox_mcp.safety.batch import Change, change_all
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.roots import Place, refusal
+from toolbox_mcp.safety.refusals import refusal
+from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.tools.edit.journal import Entry, History, Journal, content_after, current, made
 from toolbox_mcp.tools.edit.steps import Content, Made, Moved, Put, Step, touched
 

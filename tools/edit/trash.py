@@ -12,7 +12,8 @@ from toolbox_mcp.safety import atomic
 from toolbox_mcp.safety.entries import make_folders, remove, remove_folders
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.opening import Links
-from toolbox_mcp.safety.roots import MAX_NAME, Place, refusal
+from toolbox_mcp.safety.refusals import refusal
+from toolbox_mcp.safety.roots import MAX_NAME, Place
 from toolbox_mcp.tools.edit.journal import put
 from toolbox_mcp.tools.edit.steps import Put
 from toolbox_mcp.tools.settings import ToolSettings

@@ -12,7 +12,8 @@ from pydantic import Field
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.ignore import MAX_ENTRIES, MAX_SECONDS, Entry, Kind, Walk
 from toolbox_mcp.safety.paths import ProjectPath
-from toolbox_mcp.safety.roots import Place, refusal
+from toolbox_mcp.safety.refusals import refusal
+from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.safety.sizes import MOST, Sizes
 from toolbox_mcp.safety.text import visible_name
 from toolbox_mcp.tools.base import Access, tool
