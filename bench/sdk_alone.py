@@ -1,6 +1,6 @@
 """A server of the SDK alone, on this server's pipes: one tool that answers a text and does nothing else.
 
-What a call of it takes is what no call of ours can be below. As the peer of a comparison:
+What a call of it takes is what a call through the SDK cannot be below. As the peer of a comparison:
 
     python bench/stdio_calls.py --server "mcp-server-filesystem ." --call read_text_file '{"path": "README.md"}' \
         --peer "python bench/sdk_alone.py" --peer-call say '{"characters": 120}'

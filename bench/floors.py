@@ -1,0 +1,204 @@
+"""The least that three rows take from Python, beside other servers and ours, over stdio in turns.
+
+    python bench/floors.py --trees FOLDER --filesystem "node .../mcp-server-filesystem FOLDER" \
+        --commander "node .../desktop-commander/dist/index.js"
+
+The bare server answers lines of JSON in a loop and does only what the contract asks for in so many words: it lists 1,000
+entries with their sizes; writes an edited file beside its place, syncs it, puts it in and syncs the folder; runs rg and
+passes its output on. No schema, guard, budget, record, undo, thread or deadline: what it takes, a server with those cannot
+be below. FOLDER holds the trees of bench/read.py, or gets them. Ratios are medians over the rounds.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import random
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from client import LineClient
+from read import RARE, make_files, make_tree
+
+WARM = 5
+TEXT = "some text that stays\n" * 250
+
+
+def bare_server() -> None:
+    """Serve until the end of input."""
+    acts: dict[str, Callable[..., str]] = {"list": bare_list, "edit": bare_edit, "grep": bare_grep}
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        if "id" not in request:
+            continue
+        params = request["params"]
+        text = acts[params["name"]](**params["arguments"]) if request["method"] == "tools/call" else ""
+        result = {"content": [{"type": "text", "text": text}]}
+        sys.stdout.buffer.write(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def bare_list(path: str) -> str:
+    with os.scandir(path) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    return "\n".join([f"file\t{entry.stat(follow_symlinks=False).st_size}\t{entry.name}" for entry in found])
+
+
+def bare_edit(path: str, old: str, new: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    assert text.count(old) == 1
+    fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    os.write(fd, text.replace(old, new).encode())
+    os.fsync(fd)
+    os.close(fd)
+    os.rename(path + ".new", path)
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+    return "edited"
+
+
+def bare_grep(argv: list[str], path: str) -> str:
+    return subprocess.run(
+        argv, cwd=path, env={}, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    ).stdout.decode()
+
+
+class Row:
+    """One thing that several contestants do in turns, and what each took in milliseconds."""
+
+    def __init__(self, name: str, acts: dict[str, Callable[[], object]]) -> None:
+        self.name = name
+        self._acts = acts
+        self._taken: dict[str, list[float]] = {who: [] for who in acts}
+
+    def once(self, *, counts: bool) -> None:
+        """Let each do it once, in any order."""
+        for who in random.sample([*self._acts], len(self._acts)):
+            begun = time.perf_counter()
+            self._acts[who]()
+            if counts:
+                self._taken[who].append((time.perf_counter() - begun) * 1000)
+
+    def told(self, peer: str) -> str:
+        """Return a line: the median of each, and its ratio to the peer."""
+        base = self._taken[peer]
+        parts = [
+            f"{who} {statistics.median(taken):.2f} ({statistics.median(map(float.__truediv__, taken, base)):.2f}x)"
+            for who, taken in self._taken.items()
+        ]
+        return f"{self.name:22} {'  '.join(parts)}"
+
+
+def edits(
+    client: LineClient, tool: str, file: Path, arguments: Callable[[str, str], dict[str, Any]]
+) -> Callable[[], object]:
+    """Return what changes a file at each call, to something else each time."""
+    file.write_text(TEXT + "word 0\n")
+    numbers = itertools.count(1)
+
+    def act() -> None:
+        number = next(numbers)
+        client.call(tool, arguments(f"word {number - 1}\n", f"word {number}\n"))
+
+    return act
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trees", type=Path, required=True)
+    parser.add_argument("--filesystem", help="the command of @modelcontextprotocol/server-filesystem")
+    parser.add_argument("--commander", help="the command of @wonderwhy-er/desktop-commander")
+    parser.add_argument("--rg", default=str(Path(sys.executable).with_name("rg")), help="default: that of the wheel")
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--bare", action="store_true", help="be the bare server")
+    asked = parser.parse_args()
+    if asked.bare:
+        bare_server()
+        return
+    trees = asked.trees.resolve()
+    flat, small = str(make_files(trees / "flat")), str(make_tree(trees / "5000", 5000, (20, 120)))
+    work = trees / "edited"
+    work.mkdir(exist_ok=True)
+    search = [asked.rg, "--no-config", "--hidden", "--no-require-git", "--line-number", "--regexp", RARE, "./"]
+    own = f"{sys.executable} -P -m toolbox_mcp --enable-exec --set max_output_tokens=10000000 --root"
+    commands = {
+        "bare": [sys.executable, __file__, "--trees", str(trees), "--bare"],
+        "ours": [*shlex.split(own), str(trees)],
+    }
+    for who in ("filesystem", "commander"):
+        if given := getattr(asked, who):
+            commands[who] = shlex.split(given)
+    clients = {who: LineClient(command) for who, command in commands.items()}
+    try:
+        for client in clients.values():
+            client.initialize()
+        if "commander" in clients:
+            # What it tells its makers would go nowhere here, and takes 20 ms.
+            clients["commander"].call("set_config_value", {"key": "telemetryEnabled", "value": False})
+        report(clients, flat, small, work, search, asked.rounds)
+    finally:
+        for client in clients.values():
+            client.close()
+
+
+def report(clients: dict[str, LineClient], flat: str, small: str, work: Path, search: list[str], rounds: int) -> None:
+    """Time the rows for which there is somebody to compare with."""
+    bare, ours = clients["bare"], clients["ours"]
+    timed = [
+        (
+            "rg",
+            Row(
+                "grep over 5,000 files",
+                {
+                    "rg": lambda: subprocess.run(
+                        search, cwd=small, env={}, stdin=subprocess.DEVNULL, capture_output=True, check=False
+                    ),
+                    "bare": lambda: bare.call("grep", {"argv": search, "path": small}),
+                    "ours": lambda: ours.call("grep_files", {"path": small, "pattern": RARE}),
+                },
+            ),
+        )
+    ]
+    if peer := clients.get("commander"):
+        acts: dict[str, Callable[[], object]] = {
+            "commander": lambda: peer.call("list_directory", {"path": flat, "depth": 1}),
+            "bare": lambda: bare.call("list", {"path": flat}),
+            "ours": lambda: ours.call("list_directory", {"path": flat}),
+        }
+        timed.append(("commander", Row("list 1,000 entries", acts)))
+    if other := clients.get("filesystem"):
+        files = {who: work / f"{who}.txt" for who in ("filesystem", "bare", "ours")}
+        acts = {
+            "filesystem": edits(
+                other,
+                "edit_file",
+                files["filesystem"],
+                lambda old, new: {"path": str(files["filesystem"]), "edits": [{"oldText": old, "newText": new}]},
+            ),
+            "bare": edits(
+                bare, "edit", files["bare"], lambda old, new: {"path": str(files["bare"]), "old": old, "new": new}
+            ),
+            "ours": edits(
+                ours,
+                "edit_file",
+                files["ours"],
+                lambda old, new: {"path": str(files["ours"]), "old_string": old, "new_string": new},
+            ),
+        }
+        timed.append(("filesystem", Row("one edit", acts)))
+    for peer_name, row in timed:
+        for number in range(rounds + WARM):
+            row.once(counts=number >= WARM)
+        print(row.told(peer_name))
+
+
+if __name__ == "__main__":
+    main()
