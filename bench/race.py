@@ -177,7 +177,8 @@ def main() -> None:
         swap(*map(os.fsencode, chosen.swap))
         return
     escaped = 0
-    for kind, cases in (("naive", READS), ("read", READS), ("write", WRITES)):
+    races = {"read": reads, "target": target_reads, "write": writes}
+    for kind, cases in (("naive", READS), ("read", READS), ("target", READS), ("write", WRITES)):
         for engine in [None] if kind == "naive" else list(Engine):
             for case in cases:
                 label = f"{kind} {engine.value if engine else 'realpath'} {case}"
@@ -189,7 +190,7 @@ def main() -> None:
                     if engine is None:
                         count = naive(base, case, until)
                     else:
-                        count = (reads if kind == "read" else writes)(base, case, engine, until)
+                        count = races[kind](base, case, engine, until)
                         escaped += count.escapes
                 print(f"{label:24} {count.tries:9,} tries {count.done:9,} done {count.escapes:5} escapes", flush=True)
     sys.exit(escaped > 0)
