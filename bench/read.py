@@ -130,6 +130,12 @@ def rows(
         "list 1,000",
         ours=("list_directory", {"path": str(flat)}),
         filesystem=("list_directory_with_sizes", {"path": str(flat)}),
+    )
+    # Theirs tell no sizes here, ours does.
+    row(
+        "list 1,000, theirs unsized",
+        ours=("list_directory", {"path": str(flat)}),
+        filesystem=("list_directory", {"path": str(flat)}),
         commander=("list_directory", {"path": str(flat), "depth": 1}),
     )
     for name, tree in (("5,000", small), ("80,000", large)):

@@ -1,11 +1,12 @@
 """list_directory."""
 
 import os
+import stat
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from itertools import compress, islice
-from operator import attrgetter
-from typing import Annotated
+from itertools import islice
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -14,7 +15,7 @@ from toolbox_mcp.safety.ignore import MAX_ENTRIES, MAX_SECONDS, Entry, Kind, Wal
 from toolbox_mcp.safety.paths import ProjectPath
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.roots import Place
-from toolbox_mcp.safety.sizes import MOST, Sizes
+from toolbox_mcp.safety.statuses import MOST, Lookup
 from toolbox_mcp.safety.text import visible_name
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.read.globbing import compiled
@@ -25,9 +26,11 @@ from toolbox_mcp.tools.threads import Stop, reading
 
 MAX_ROWS = 1000
 
+_ENOUGH = f"first {MAX_ROWS} entries shown"
+
 _AT_ONCE = 100  # entries that are read between looks at the clock
 
-_BY_NAME = attrgetter("name")
+_KINDS: Final[dict[int, Kind]] = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "symlink"}
 
 Wanted = Callable[[str], object] | None
 """Tells by its name whether an entry is listed; None for all."""
@@ -54,17 +57,15 @@ async def list_directory(
             rows, cut = _below(path, settings, include_hidden, wanted, stop)
         else:
             rows, cut = _inside(path, include_hidden, wanted, stop)
-        if len(rows) > MAX_ROWS:
-            rows[MAX_ROWS:] = [f"... (first {MAX_ROWS} entries shown)"]
-        elif cut:
-            rows.append(f"... (stopped after {cut})")
+        if cut:
+            rows.append(f"... ({cut})")
         return "\n".join(rows) or "(empty directory)"
 
     return Text(await reading(listed), "narrow the path or give a pattern")
 
 
 def _below(place: Place, settings: Settings, hidden: bool, wanted: Wanted, stop: Stop) -> tuple[list[str], str | None]:
-    """Return the rows of all below a folder, at most one too many, and why there are no more."""
+    """Return the rows of all below a folder, and why there are no more."""
     walk = Walk(
         place,
         ignored_dirs=settings.ignored_dirs,
@@ -75,7 +76,10 @@ def _below(place: Place, settings: Settings, hidden: bool, wanted: Wanted, stop:
         stop=stop,
     )
     found = (entry for entry in walk if wanted is None or wanted(entry.name))
-    return [_row(entry) for entry in islice(found, MAX_ROWS + 1)], walk.cut
+    rows = [_row(entry) for entry in islice(found, MAX_ROWS)]
+    if next(found, None):
+        return rows, _ENOUGH
+    return rows, walk.cut and f"stopped after {walk.cut}"
 
 
 def _row(entry: Entry) -> str:
@@ -92,42 +96,56 @@ def _inside(place: Place, hidden: bool, wanted: Wanted, stop: Stop) -> tuple[lis
 
     def late() -> str | None:
         if time.monotonic() > end:
-            return f"{MAX_SECONDS:g} s"
+            return f"stopped after {MAX_SECONDS:g} s"
         return "cancelled" if stop() else None
 
-    rows: list[str] = []
     fd = place.target().open_folder()
     try:
-        found, cut = _entries(fd, hidden, wanted, late)
-        found.sort(key=_BY_NAME)
-        sizes = Sizes(min(len(found), MAX_ROWS))
-        for at in range(0, min(len(found), MAX_ROWS + 1), MOST):
-            rows += _rows(fd, found[at : min(at + MOST, MAX_ROWS + 1)], sizes)
+        names, cut = _names(fd, wanted, late)
+        names.sort()
+        if not hidden:
+            # In this order those that begin with a dot stand together.
+            del names[bisect_left(names, ".") : bisect_left(names, "/")]
+        if len(names) > MAX_ROWS:
+            del names[MAX_ROWS:]
+            cut = _ENOUGH
+        look = Lookup(len(names))
+        modes: list[int] = []
+        sizes: list[int] = []
+        for at in range(0, len(names), MOST):
+            some = look(fd, names[at : at + MOST])
+            modes += some[0]
+            sizes += some[1]
             if why := late():
-                return rows, why
+                cut = why
+                break
+        return _rows(fd, names[: len(modes)], modes, sizes), cut
     except OSError as e:
         raise refusal(e, place.shown) from None
     finally:
         os.close(fd)
-    return rows, cut
 
 
-def _rows(fd: int, entries: Sequence[os.DirEntry[str]], sizes: Sizes) -> list[str]:
-    """Return a row for each of some entries of an open folder. One that is gone, or something else by now, has no size."""
-    # Nearly all the time of a listing passes here, so nothing is called for each entry that can be done without.
-    names = [entry.name for entry in entries]
-    try:
-        files = [entry.is_file(follow_symlinks=False) for entry in entries]
-    except OSError:
-        files = [_kind(entry) == "file" for entry in entries]
-    found = ["-" if size is None else size for size in sizes(fd, [*compress(names, files)])]
-    if not "".join(names).isprintable():
-        names = [visible_name(name) for name in names]
-    left = iter(found)
+def _rows(fd: int, names: Sequence[str], modes: Sequence[int], sizes: Sequence[int]) -> list[str]:
+    """Return a row for each entry of an open folder; none for one that is gone by now."""
+    # Nearly all the time of a listing passes here and before, so nothing is called for each entry that can be done without.
+    shown = names if "".join(names).isprintable() else [visible_name(name) for name in names]
+    kinds = {mode: _KINDS.get(stat.S_IFMT(mode), "other") for mode in {*modes}}
+    if {*kinds.values()} == {"file"}:
+        return [f"file\t{size}\t{name}" for size, name in zip(sizes, shown, strict=True)]
+    # What the folder tells without looking is enough where a look is not allowed.
+    told = _told(fd) if 0 in kinds else {}
     return [
-        f"file\t{next(left)}\t{name}" if is_file else f"{_kind(entry)}\t-\t{name}"
-        for is_file, entry, name in zip(files, entries, names, strict=True)
+        f"{kinds[mode]}\t{size if kinds[mode] == 'file' else '-'}\t{text}" if mode else f"{told[name]}\t-\t{text}"
+        for name, text, mode, size in zip(names, shown, modes, sizes, strict=True)
+        if mode or name in told
     ]
+
+
+def _told(fd: int) -> dict[str, Kind]:
+    """Return what an open folder says that its entries are."""
+    with os.scandir(fd) as entries:
+        return {entry.name: _kind(entry) for entry in islice(entries, MAX_ENTRIES)}
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:
@@ -142,20 +160,16 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
         return "other"
 
 
-def _entries(fd: int, hidden: bool, wanted: Wanted, late: Late) -> tuple[list[os.DirEntry[str]], str | None]:
-    """Return the entries of an open folder that are listed, and why not all are among them."""
-    found: list[os.DirEntry[str]] = []
+def _names(fd: int, wanted: Wanted, late: Late) -> tuple[list[str], str | None]:
+    """Return the names in an open folder that are listed, and why not all are among them."""
+    found: list[str] = []
     with os.scandir(fd) as scan:
         entries = iter(scan)
         for _ in range(0, MAX_ENTRIES, _AT_ONCE):
-            some = list(islice(entries, _AT_ONCE))
+            some = [entry.name for entry in islice(entries, _AT_ONCE)]
             if not some:
                 return found, None
-            if not hidden:
-                some = [entry for entry in some if entry.name[0] != "."]
-            if wanted is not None:
-                some = [entry for entry in some if wanted(entry.name)]
-            found += some
+            found += some if wanted is None else filter(wanted, some)
             if why := late():
                 return found, why
-        return found, f"{MAX_ENTRIES} entries" if next(entries, None) else None
+        return found, f"stopped after {MAX_ENTRIES} entries" if next(entries, None) else None

@@ -6,11 +6,12 @@ import stat
 import sys
 import threading
 import tracemalloc
+from functools import partial
 
 import pytest
 
 from toolbox_mcp.safety import ignore
-from toolbox_mcp.tools.read import file_text, stretch
+from toolbox_mcp.tools.read import file_text, list_directory, stretch
 
 TOOLS = {
     "read_file": {},
@@ -289,6 +290,8 @@ async def test_of_a_folder_with_a_million_entries_two_hundred_thousand_are_looke
     folder = Million()
     scandir = os.scandir
     monkeypatch.setattr(ignore.os, "scandir", lambda path: folder if isinstance(path, int) else scandir(path))
+    files = partial(map, lambda name: (stat.S_IFREG, 0))
+    monkeypatch.setattr(list_directory, "Lookup", lambda count: lambda fd, names: [*zip(*files(names), strict=True)])
     text = await call(tool, **arguments)
     assert text.split("\n")[-1] == last
     assert folder.told == 200_001

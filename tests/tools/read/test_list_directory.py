@@ -1,6 +1,6 @@
 import errno
 import os
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 import pytest
 
@@ -84,23 +84,39 @@ async def test_what_is_hidden_or_not_matched_takes_no_row(call, project):
     assert rows[1000:] == ["... (first 1000 entries shown)"]
 
 
-async def test_an_entry_that_goes_away_meanwhile_has_no_size(call, project, monkeypatch):
+async def test_an_entry_that_goes_away_meanwhile_has_no_row(call, project, monkeypatch):
     for name in ("a", "b", "c"):
         (project / name).write_text("12345")
     (project / "z").mkdir()
+    rows = ["file\t5\ta", "dir\t-\tc", "dir\t-\tz"]
     scandir = os.scandir
 
     def scan_and_remove(where):
         if not isinstance(where, int):
             return scandir(where)
         found = [*scandir(where)]
-        (project / "b").unlink()
-        (project / "c").unlink()
-        (project / "c").mkdir()
+        if len(found) == 4:
+            (project / "b").unlink()
+            (project / "c").unlink()
+            (project / "c").mkdir()
         return nullcontext(iter(found))
 
     monkeypatch.setattr(os, "scandir", scan_and_remove)
-    assert (await call("list_directory")).split("\n") == ["file\t5\ta", "file\t-\tb", "file\t-\tc", "dir\t-\tz"]
+    assert (await call("list_directory")).split("\n") == rows
+
+
+async def test_entries_that_cannot_be_looked_at_are_what_their_folder_says(call, folder, monkeypatch):
+    (folder / ".hidden").write_text("12345")
+    rows = (await call("list_directory", include_hidden=True)).split("\n")
+    monkeypatch.setattr(list_directory, "Lookup", lambda count: lambda fd, names: ([0] * len(names), [0] * len(names)))
+    assert (await call("list_directory", include_hidden=True)).split("\n") == [row.replace("5", "-") for row in rows]
+
+
+async def test_hidden_names_are_left_out_wherever_they_sort(call, project):
+    for name in (".", "..", ".a", "/", "-", "!", "0", "."):
+        with suppress(OSError):
+            (project / f"{name}x").touch()
+    assert (await call("list_directory")).split("\n") == ["file\t0\t!x", "file\t0\t-x", "file\t0\t0x"]
 
 
 async def test_a_folder_that_cannot_be_read_is_no_empty_one(call, project, monkeypatch):
