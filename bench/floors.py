@@ -5,22 +5,29 @@
 
 The bare server answers lines of JSON in a loop and does only what the contract asks for in so many words: it lists 1,000
 entries with their sizes; writes an edited file beside its place, syncs it, puts it in and syncs the folder; runs rg and
-passes its output on. No schema, guard, budget, record, undo, thread or deadline: what it takes, a server with those cannot
-be below. FOLDER holds the trees of bench/read.py, or gets them. Ratios are medians over the rounds.
+passes its output on. The recording one does that in a thread beside an event loop, and inserts a row into SQLite before.
+No schema, guard, budget, undo or deadline: what they take, a server with those cannot be below. The other server's edits,
+which are not synced, are also timed with syncs by the client. FOLDER holds the trees of bench/read.py, or gets them.
+Ratios are medians over the rounds.
 """
 
 import argparse
+import asyncio
 import itertools
 import json
 import os
 import random
 import shlex
+import sqlite3
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 from client import LineClient
@@ -30,18 +37,61 @@ WARM = 5
 TEXT = "some text that stays\n" * 250
 
 
+def answer(request: dict[str, Any], text: str) -> bytes:
+    """Return the line that answers a request."""
+    result = {"content": [{"type": "text", "text": text}]}
+    return json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode() + b"\n"
+
+
+def done_for(request: dict[str, Any]) -> str:
+    """Do what a request asks for, and return its text."""
+    acts: dict[str, Callable[..., str]] = {"list": bare_list, "edit": bare_edit, "grep": bare_grep}
+    return acts[request["params"]["name"]](**request["params"]["arguments"])
+
+
 def bare_server() -> None:
     """Serve until the end of input."""
-    acts: dict[str, Callable[..., str]] = {"list": bare_list, "edit": bare_edit, "grep": bare_grep}
     for line in sys.stdin.buffer:
         request = json.loads(line)
-        if "id" not in request:
-            continue
-        params = request["params"]
-        text = acts[params["name"]](**params["arguments"]) if request["method"] == "tools/call" else ""
-        result = {"content": [{"type": "text", "text": text}]}
-        sys.stdout.buffer.write(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode() + b"\n")
-        sys.stdout.buffer.flush()
+        if "id" in request:
+            os.write(1, answer(request, done_for(request) if request["method"] == "tools/call" else ""))
+
+
+def recording_server() -> None:
+    """Serve from an event loop: insert a row into SQLite, act in a thread, answer, and complete the row 5 ms later."""
+    loop = asyncio.new_event_loop()
+    jobs: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = sqlite3.connect(Path(folder, "rows"), isolation_level=None)
+        for statement in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", "PRAGMA wal_autocheckpoint = 0"):
+            rows.execute(statement)
+        rows.execute("CREATE TABLE calls (id INTEGER PRIMARY KEY, status TEXT, input TEXT, output TEXT)")
+
+        def work() -> None:
+            while True:
+                request = jobs.get()
+                loop.call_soon_threadsafe(done, request, done_for(request))
+
+        def done(request: dict[str, Any], text: str) -> None:
+            os.write(1, answer(request, text))
+            end = "UPDATE calls SET status = 'success', output = ? WHERE id = ?"
+            loop.call_later(0.005, rows.execute, end, (text[:10_000], request["id"]))
+
+        def take() -> None:
+            lines = os.read(0, 1 << 18)
+            if not lines:
+                loop.stop()
+            for request in map(json.loads, lines.splitlines()):
+                if request["method"] == "tools/call":
+                    begun = (request["id"], json.dumps(request["params"]))
+                    rows.execute("INSERT INTO calls (id, status, input) VALUES (?, 'running', ?)", begun)
+                    jobs.put(request)
+                elif "id" in request:
+                    os.write(1, answer(request, ""))
+
+        Thread(target=work, daemon=True).start()
+        loop.add_reader(0, take)
+        loop.run_forever()
 
 
 def bare_list(path: str) -> str:
@@ -111,6 +161,19 @@ def edits(
     return act
 
 
+def synced(act: Callable[[], object], file: Path) -> Callable[[], object]:
+    """Return what does an act and syncs a file and its folder, as this server does before it answers."""
+
+    def act_and_sync() -> None:
+        act()
+        for path in (file, file.parent):
+            fd = os.open(path, os.O_RDONLY)
+            os.fsync(fd)
+            os.close(fd)
+
+    return act_and_sync
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trees", type=Path, required=True)
@@ -118,10 +181,11 @@ def main() -> None:
     parser.add_argument("--commander", help="the command of @wonderwhy-er/desktop-commander")
     parser.add_argument("--rg", default=str(Path(sys.executable).with_name("rg")), help="default: that of the wheel")
     parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--bare", action="store_true", help="be the bare server")
+    servers = {"bare": bare_server, "recording": recording_server}
+    parser.add_argument("--serve", choices=servers, help="be one of the bare servers")
     asked = parser.parse_args()
-    if asked.bare:
-        bare_server()
+    if asked.serve:
+        servers[asked.serve]()
         return
     trees = asked.trees.resolve()
     flat, small = str(make_files(trees / "flat")), str(make_tree(trees / "5000", 5000, (20, 120)))
@@ -130,7 +194,7 @@ def main() -> None:
     search = [asked.rg, "--no-config", "--hidden", "--no-require-git", "--line-number", "--regexp", RARE, "./"]
     own = f"{sys.executable} -P -m toolbox_mcp --enable-exec --set max_output_tokens=10000000 --root"
     commands = {
-        "bare": [sys.executable, __file__, "--trees", str(trees), "--bare"],
+        **{who: [sys.executable, __file__, "--trees", str(trees), "--serve", who] for who in servers},
         "ours": [*shlex.split(own), str(trees)],
     }
     for who in ("filesystem", "commander"):
@@ -151,47 +215,41 @@ def main() -> None:
 
 def report(clients: dict[str, LineClient], flat: str, small: str, work: Path, search: list[str], rounds: int) -> None:
     """Time the rows for which there is somebody to compare with."""
-    bare, ours = clients["bare"], clients["ours"]
-    timed = [
-        (
-            "rg",
-            Row(
-                "grep over 5,000 files",
-                {
-                    "rg": lambda: subprocess.run(
-                        search, cwd=small, env={}, stdin=subprocess.DEVNULL, capture_output=True, check=False
-                    ),
-                    "bare": lambda: bare.call("grep", {"argv": search, "path": small}),
-                    "ours": lambda: ours.call("grep_files", {"path": small, "pattern": RARE}),
-                },
-            ),
-        )
-    ]
+    bare, recording, ours = clients["bare"], clients["recording"], clients["ours"]
+    acts: dict[str, Callable[[], object]] = {
+        "rg": lambda: subprocess.run(
+            search, cwd=small, env={}, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        ),
+        "bare": lambda: bare.call("grep", {"argv": search, "path": small}),
+        "recording": lambda: recording.call("grep", {"argv": search, "path": small}),
+        "ours": lambda: ours.call("grep_files", {"path": small, "pattern": RARE}),
+    }
+    timed = [("rg", Row("grep over 5,000 files", acts))]
     if peer := clients.get("commander"):
-        acts: dict[str, Callable[[], object]] = {
+        acts = {
             "commander": lambda: peer.call("list_directory", {"path": flat, "depth": 1}),
             "bare": lambda: bare.call("list", {"path": flat}),
+            "recording": lambda: recording.call("list", {"path": flat}),
             "ours": lambda: ours.call("list_directory", {"path": flat}),
         }
         timed.append(("commander", Row("list 1,000 entries", acts)))
     if other := clients.get("filesystem"):
-        files = {who: work / f"{who}.txt" for who in ("filesystem", "bare", "ours")}
+
+        def theirs(file: Path) -> Callable[[], object]:
+            def arguments(old: str, new: str) -> dict[str, Any]:
+                return {"path": str(file), "edits": [{"oldText": old, "newText": new}]}
+
+            return edits(other, "edit_file", file, arguments)
+
+        def plain(client: LineClient, tool: str, file: Path, *names: str) -> Callable[[], object]:
+            return edits(client, tool, file, lambda *texts: dict(zip(names, (str(file), *texts), strict=True)))
+
         acts = {
-            "filesystem": edits(
-                other,
-                "edit_file",
-                files["filesystem"],
-                lambda old, new: {"path": str(files["filesystem"]), "edits": [{"oldText": old, "newText": new}]},
-            ),
-            "bare": edits(
-                bare, "edit", files["bare"], lambda old, new: {"path": str(files["bare"]), "old": old, "new": new}
-            ),
-            "ours": edits(
-                ours,
-                "edit_file",
-                files["ours"],
-                lambda old, new: {"path": str(files["ours"]), "old_string": old, "new_string": new},
-            ),
+            "filesystem": theirs(work / "filesystem.txt"),
+            "filesystem and syncs": synced(theirs(work / "synced.txt"), work / "synced.txt"),
+            "bare": plain(bare, "edit", work / "bare.txt", "path", "old", "new"),
+            "recording": plain(recording, "edit", work / "recording.txt", "path", "old", "new"),
+            "ours": plain(ours, "edit_file", work / "ours.txt", "path", "old_string", "new_string"),
         }
         timed.append(("filesystem", Row("one edit", acts)))
     for peer_name, row in timed:
