@@ -8,8 +8,9 @@ from toolbox_mcp.safety.errors import Code, ToolError, not_installed
 from toolbox_mcp.sandbox import runner
 from toolbox_mcp.sandbox.launch import Held
 from toolbox_mcp.sandbox.linux.confine import SYSTEM
-from toolbox_mcp.sandbox.runner import Finished, Rlimits, attend
+from toolbox_mcp.sandbox.runner import Finished, attend
 from toolbox_mcp.sandbox.scratch import collect
+from toolbox_mcp.sandbox.spawn import Rlimits
 from toolbox_mcp.sandbox.spec import MIB, Job, Limits, Result
 
 NOBODY = 65534

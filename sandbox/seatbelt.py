@@ -12,8 +12,9 @@ from anyio import to_thread
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.sandbox.hosted import inside, watched
 from toolbox_mcp.sandbox.native import remove
-from toolbox_mcp.sandbox.runner import Rlimits, run
+from toolbox_mcp.sandbox.runner import run
 from toolbox_mcp.sandbox.scratch import collect
+from toolbox_mcp.sandbox.spawn import Rlimits
 from toolbox_mcp.sandbox.spec import Job, Probe, Result
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
