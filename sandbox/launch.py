@@ -18,7 +18,7 @@ from anyio import CancelScope
 import toolbox_mcp
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox import tree
-from toolbox_mcp.sandbox.child import Ended, Pipes, Program, Usage, read_ready
+from toolbox_mcp.sandbox.child import Ended, Pipes, Program, Usage, ended_with, read_ready
 from toolbox_mcp.sandbox.spawn import spawn
 from toolbox_mcp.sandbox.tree import Process
 
@@ -86,7 +86,7 @@ class Held(Pipes):
                     await asyncio.wait([self._silent], timeout=_END)
         finally:
             self._release()
-        return self._result or Ended(128 + signal.SIGKILL, signal.SIGKILL, Usage())
+        return self._result or ended_with(-signal.SIGKILL)
 
     def lives(self) -> bool:
         """Tell whether the program has not ended, also where the event loop has not come to hear of it."""
@@ -162,8 +162,7 @@ class Held(Pipes):
             self.trouble = message["error"]
         if "ended" in message:
             code = os.waitstatus_to_exitcode(message["ended"])
-            usage = Usage(message["cpu"], message["peak"])
-            self._result = Ended(code, None, usage) if code >= 0 else Ended(128 - code, -code, usage)
+            self._result = ended_with(code, Usage(message["cpu"], message["peak"]))
             if not self.ended.done():
                 self.ended.set_result(None)
         for fd in descriptors:
