@@ -41,11 +41,11 @@ class Bubblewrap:
 
     name = "bubblewrap"
 
-    def __init__(self, launcher: Launcher, *, extra: Sequence[str] = (), path: str | None = None) -> None:
-        """Use a launcher, which the caller closes. extra: more arguments for bwrap. path: of bwrap, else found."""
+    def __init__(self, launcher: Launcher, *, extra: Sequence[str] = ()) -> None:
+        """Use a launcher, which the caller closes. extra: more arguments for bwrap."""
         self._launcher = launcher
         self._extra = tuple(extra)
-        self._path = path or shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin")
+        self._path = shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin")
 
     async def probe(self) -> Probe:
         """Tell whether bwrap is there and may do its work, by starting a program."""

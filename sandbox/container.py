@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import math
-import os
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
@@ -302,8 +301,3 @@ def _last_words(done: Finished, name: str) -> tuple[str | None, Finished]:
             own = replace(stream, text=text, bytes=stream.bytes - size, raw=stream.raw[:-size])
             return word, replace(done, stderr=own)
     return None, done
-
-
-def engines(names: Sequence[str], path: str) -> list[str]:
-    """Return those of the engines that are on a PATH."""
-    return [name for name in names if any(os.access(os.path.join(folder, name), os.X_OK) for folder in path.split(":"))]

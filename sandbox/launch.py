@@ -172,9 +172,8 @@ class Held(Pipes):
 class Launcher:
     """Starts the launcher process at the first request, and again when it has died."""
 
-    def __init__(self, python: str = sys.executable) -> None:
-        """Start nothing yet. python: the interpreter of the launcher, which in-process code runs in."""
-        self._python = python
+    def __init__(self) -> None:
+        """Start nothing yet."""
         self._program: Program | None = None
         self._requests: socket.socket | None = None
         self._starting = asyncio.Lock()
@@ -246,7 +245,7 @@ class Launcher:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         root = str(Path(toolbox_mcp.__file__).parent.parent)
         boot = _START_UP.format(root=root, arguments=[theirs.fileno(), os.getpid()])
-        argv = [self._python, "-I", "-S", "-c", _BOOT]
+        argv = [sys.executable, "-I", "-S", "-c", _BOOT]
         try:
             self._program = spawn(argv, cwd="/", env={}, pass_fds=(theirs.fileno(),))
             assert self._program.stdin is not None
