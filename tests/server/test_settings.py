@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -12,6 +13,7 @@ from toolbox_mcp.server.config import ConfigError
 from toolbox_mcp.server.names import GROUPS, KNOWN_TOOLS
 from toolbox_mcp.server.settings import ALIASES, SECTIONS, Settings, is_own_variable, table
 from toolbox_mcp.tools.catalogue import TOOLS
+from toolbox_mcp.tools.settings import ToolSettings
 
 # A value other than the default for each setting: as it is written in one line, and as it is read. Lists and maps
 # are given as data and written as the source wants them.
@@ -190,6 +192,12 @@ def test_values_cannot_be_changed(user, name):
     if isinstance(value, Mapping):
         with pytest.raises(TypeError):
             value["x"] = "y"  # type: ignore[index]
+
+
+def test_the_tools_have_the_defaults_of_the_operator():
+    own = {each.name: each.default for each in fields(ToolSettings) if each.name in table()}
+    del own["script_interpreters"]  # which depend on the platform
+    assert own == {name: table()[name].default for name in own}
 
 
 def test_headings_and_aliases_name_settings():
