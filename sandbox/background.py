@@ -12,7 +12,7 @@ from typing import Literal
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox import tree
-from toolbox_mcp.sandbox.child import Ended, Program, Usage, read_ready
+from toolbox_mcp.sandbox.child import Ended, Program, ended_with, read_ready
 from toolbox_mcp.sandbox.runner import signal_name
 from toolbox_mcp.sandbox.spawn import Rlimits, spawn
 from toolbox_mcp.sandbox.unread import Unread
@@ -346,7 +346,5 @@ def _status(pid: int) -> Ended:
     """Tell how a child ended without reaping it."""
     found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     if found is None:
-        return Ended(0, None, Usage())
-    if found.si_code == os.CLD_EXITED:
-        return Ended(found.si_status, None, Usage())
-    return Ended(128 + found.si_status, found.si_status, Usage())
+        return ended_with(0)
+    return ended_with(found.si_status if found.si_code == os.CLD_EXITED else -found.si_status)
