@@ -30,6 +30,12 @@ class Fitted(Protocol):
         ...
 
 
+def truncation(*texts: Fitted) -> dict[str, Any]:
+    """Return the _meta that says what of several texts was cut, taken together; nothing where none was."""
+    cuts = [text.truncated for text in texts if text.truncated]
+    return {"truncated": {key: sum(cut[key] for cut in cuts) for key in ("tokens", "cut")}} if cuts else {}
+
+
 class Budget(Protocol):
     """The token budget, as results see it."""
 
