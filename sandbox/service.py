@@ -34,6 +34,9 @@ less what the environment and a back end's own arguments take of it."""
 CONFINED = "it mounts, which confine forbids; auto, landlock and docker work under confine"
 """Why a back end with a mount namespace is none for a server that confines itself (sandbox/confine.py)."""
 
+QUALIFYING = 60.0
+"""Seconds that finding a language and qualifying a back end may take at first use; a guess, usually under a second."""
+
 _LARGEST_BINARY = 64 * MIB
 _NOT_FOUND = 127
 """What a shell exits with for a program that is not there."""
