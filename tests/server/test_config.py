@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.server.config import Config, ConfigError
+from toolbox_mcp.server.config import Config
+from toolbox_mcp.server.errors import ConfigError
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 import yaml
 
-from toolbox_mcp.server.config import ConfigError
+from toolbox_mcp.server.errors import ConfigError
 from toolbox_mcp.server.names import GROUPS, KNOWN_TOOLS
 from toolbox_mcp.server.settings import ALIASES, SECTIONS, Settings, is_own_variable, table
 from toolbox_mcp.tools.catalogue import TOOLS
