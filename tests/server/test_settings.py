@@ -9,9 +9,10 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 import yaml
 
+from toolbox_mcp.sandbox.environment import own
 from toolbox_mcp.server.errors import ConfigError
 from toolbox_mcp.server.names import GROUPS, KNOWN_TOOLS
-from toolbox_mcp.server.settings import ALIASES, SECTIONS, Settings, is_own_variable, table
+from toolbox_mcp.server.settings import ALIASES, SECTIONS, Settings, table
 from toolbox_mcp.tools.catalogue import TOOLS
 from toolbox_mcp.tools.settings import ToolSettings
 
@@ -206,11 +207,12 @@ def test_headings_and_aliases_name_settings():
 
 
 @pytest.mark.parametrize(
-    ("name", "own"),
-    [("TOOLBOX_TOKEN", True), ("toolbox_x", True), ("TAVILY_API_KEY", True), ("SEARXNG_URL", False), ("PATH", False)],
+    ("name", "expected"),
+    [("TOOLBOX_TOKEN", True), ("toolbox_x", True), ("PATH", False)]
+    + [(about.elsewhere, True) for about in table().values() if about.elsewhere],
 )
-def test_variables_of_the_server_are_known(name, own):
-    assert is_own_variable(name) is own
+def test_what_the_server_reads_of_the_environment_reaches_no_program(name, expected):
+    assert own(name) is expected
 
 
 BAD: list[tuple[str, Any]] = [
@@ -273,6 +275,7 @@ BAD: list[tuple[str, Any]] = [
     ("env_passthrough", "A=B"),
     ("env_passthrough", "TOOLBOX_TOKEN"),
     ("env_passthrough", "BRAVE_API_KEY"),
+    ("env_passthrough", "SEARXNG_URL"),
     ("script_interpreters", '{"py": "python3"}'),
     ("shell_base_env", '{"A": ["x"]}'),
     ("log_level", "loud"),
