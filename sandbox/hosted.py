@@ -70,7 +70,6 @@ async def finish(
     *,
     inspect: Callable[[int], str | None] | None = None,
     translate: Callable[[Finished], Finished] = lambda done: done,
-    skip: tuple[str, ...] = (),
 ) -> Result:
     """Feed a held program, bring it to its end, and collect what it left.
 
@@ -85,7 +84,7 @@ async def finish(
         )
         if held.trouble is not None:
             raise ToolError(Code.UNAVAILABLE, f"{os.path.basename(job.argv[0])} could not be started in the sandbox")
-        files = await collect(scratch, skip) if scratch is not None else ()
+        files = await collect(scratch) if scratch is not None else ()
         return Result(translate(done), runtime, reasons, files)
     finally:
         if scratch is not None:
