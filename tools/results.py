@@ -8,7 +8,7 @@ from mcp_types import ContentBlock, TextContent
 from pydantic import BaseModel, ConfigDict
 
 How = str | Callable[[str], str | None] | None
-"""How to get what a cut leaves out: words, or a function of the head that was kept."""
+"""How to get what a cut leaves out: words such as `narrow the path`, or a function from the kept head to such words."""
 
 
 class Fitted(Protocol):
