@@ -124,7 +124,7 @@ def move(source: Place, destination: Place, *, overwrite: bool = False) -> Moved
     return Moved(new, there is not None and not renamed_case, folders)
 
 
-def removable(place: Place, *, recursive: bool = False) -> str:
+def removable(place: Place, *, recursive: bool) -> str:
     """Say what an entry is that may be removed: file, directory or link.
 
     ToolError not_found, not_empty (a folder with content, not recursive), refused (a root, or a folder around one),

@@ -82,7 +82,14 @@ async def run(
     limits = limits or Limits()
     program = spawn(argv, cwd=cwd, env=env, rlimits=limits.rlimits, pass_fds=pass_fds, stdin=bool(stdin))
     return await attend(
-        program, timeout=timeout, stdin=stdin, capture=capture, limits=limits, clean=clean, grace=grace, seen=seen
+        program,
+        timeout=timeout,
+        stdin=stdin,
+        capture=capture or Capture(),
+        limits=limits,
+        clean=clean,
+        grace=grace,
+        seen=seen,
     )
 
 
@@ -90,9 +97,9 @@ async def attend(
     child: Child,
     *,
     timeout: float,
-    stdin: bytes = b"",
-    capture: Capture | None = None,
-    limits: Limits | None = None,
+    stdin: bytes,
+    capture: Capture,
+    limits: Limits,
     inspect: Callable[[], str | None] | None = None,
     clean: Callable[[str], str] = plain,
     grace: float = 0,
@@ -103,9 +110,8 @@ async def attend(
     timeout: seconds from this call on. inspect: called at each look at the tree; a cause that it names ends the
     program. limits.rlimits only tell what a death was due to.
     """
-    limits = limits or Limits()
     began = time.monotonic()
-    reading = _Reading(child, capture or Capture(), limits, inspect, seen)
+    reading = _Reading(child, capture, limits, inspect, seen)
     try:
         if child.stdin is not None:
             Feeder(child.stdin, stdin, lambda: child.close("stdin"))
