@@ -84,7 +84,7 @@ def remove_folders(made: list[Place] | tuple[Place, ...]) -> None:
             os.rmdir(name, dir_fd=dir_fd)
 
 
-def move(source: Place, destination: Place, *, overwrite: bool = False, max_new: int = MAX_NEW_FOLDERS) -> Moved:
+def move(source: Place, destination: Place, *, overwrite: bool = False) -> Moved:
     """Rename an entry, a link itself included; across file systems copy it, then remove it.
 
     Parents are made. ToolError not_found, exists, is_a_directory (a folder is never replaced), no_change (onto
@@ -115,7 +115,7 @@ def move(source: Place, destination: Place, *, overwrite: bool = False, max_new:
             if not overwrite or is_folder:
                 hint = "a folder replaces nothing" if is_folder else "overwrite=true replaces it"
                 raise ToolError(Code.EXISTS, f"{new.shown} exists", hint)
-        folders = make_parents(new, max_new=max_new)
+        folders = make_parents(new)
         try:
             _rename(old, new, replacing=there is not None, linked=same and not renamed_case)
         except (OSError, ToolError) as e:
@@ -124,7 +124,7 @@ def move(source: Place, destination: Place, *, overwrite: bool = False, max_new:
     return Moved(new, there is not None and not renamed_case, folders)
 
 
-def removable(place: Place, *, recursive: bool = False) -> str:
+def removable(place: Place, *, recursive: bool) -> str:
     """Say what an entry is that may be removed: file, directory or link.
 
     ToolError not_found, not_empty (a folder with content, not recursive), refused (a root, or a folder around one),

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.gitignore import MAX_BYTES, Ignore, Rules, compile_ignore, rebased
-from toolbox_mcp.safety.opening import Links
+from toolbox_mcp.safety.opening import FOLDER, Links
 from toolbox_mcp.safety.roots import Place
 
 MAX_ENTRIES = 200_000
@@ -25,10 +25,6 @@ MAX_RULES = 4 << 20
 bytes fit."""
 
 _CLOCK_EVERY = 64  # entries between looks at the clock
-
-_FOLDER = os.O_RDONLY | os.O_NONBLOCK
-for _flag in ("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC"):
-    _FOLDER |= getattr(os, _flag, 0)
 
 _KEY = itemgetter(0)
 _TYPE = 0o170000  # what S_ISREG looks at, without the call
@@ -52,7 +48,7 @@ _Layer = tuple[int, Ignore]
 class Entry(NamedTuple):
     """What a walk found. path: relative to where it began, with `/`, as the system has it. depth: 1 in that folder.
 
-    size: bytes of a file where sizes were asked for, else None. entered: whether the walk goes into the folder.
+    size: bytes of a file where sizes were asked for, else None.
     """
 
     path: str
@@ -60,7 +56,6 @@ class Entry(NamedTuple):
     kind: Kind
     depth: int
     size: int | None
-    entered: bool
 
 
 class _Below(NamedTuple):
@@ -161,7 +156,7 @@ class Walk:
                                 )
                             except (OSError, ToolError):
                                 size = None  # gone, or something else by now
-                            row = tuple.__new__(Entry, (row[0], row[1], "file", row[3], size, False))
+                            row = tuple.__new__(Entry, (row[0], row[1], "file", row[3], size))
                         yield row
                     elif self.cut is None:
                         try:
@@ -209,11 +204,8 @@ class Walk:
 
         above: the open folder that it is in, if that is open.
         """
-        if above is not None:
-            # One name that must be no link: as good as the way from the root, and shorter.
-            fd = os.open(folder.name, _FOLDER, dir_fd=above)
-        else:
-            fd = self._below(folder.path).open_folder()
+        # In an open folder one name that must be no link is as good as the way from the root, and shorter.
+        fd = self._below(folder.path).open_folder() if above is None else os.open(folder.name, FOLDER, dir_fd=above)
         hold = False
         try:
             # In most folders of a large tree nothing counts, and no more than this is done.
@@ -300,7 +292,7 @@ class Walk:
                             size = _size(entry.stat(follow_symlinks=False))
                         except OSError:
                             size = None  # gone by now
-                    row = make(row_type, (path, name, kind, depth, size, enter))
+                    row = make(row_type, (path, name, kind, depth, size))
                     rows.append(((not is_folder, name, False) if first else name, row))
                 if enter:
                     # In code point order a folder's content belongs where its name with "/" sorts.

@@ -36,9 +36,11 @@ _OPENAT2 = 437  # the same number on every Linux architecture that has it
 _NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x01, 0x02, 0x04, 0x08
 
 _O_PATH: int = getattr(os, "O_PATH", 0)
-_ENTER: int = _O_PATH or getattr(os, "O_SEARCH", os.O_RDONLY)
-for _flag in ("O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC"):
-    _ENTER |= getattr(os, _flag, 0)
+_NO_LINK: int = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_ENTER: int = (_O_PATH or getattr(os, "O_SEARCH", os.O_RDONLY)) | _NO_LINK
+
+FOLDER: int = os.O_RDONLY | _NO_LINK
+"""Flags that open a folder by one name in another, to read it, and fail at a link."""
 
 
 class Engine(Enum):

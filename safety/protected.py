@@ -25,12 +25,8 @@ def fold(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", _IGNORABLE.sub("", name)).casefold())
 
 
-def is_git(name: str) -> bool:
-    """Tell whether some file system takes the name for `.git`: also short names, streams, dots at the end."""
-    return _is_git(fold(name))
-
-
 def _is_git(folded: str) -> bool:
+    """Tell whether some file system takes a folded name for `.git`: also short names, streams, dots at the end."""
     return "git" in folded and _GIT_NAMES.fullmatch(folded) is not None
 
 

@@ -31,7 +31,7 @@ INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(("vim", "vi", "nano", "emacs"), "edit_file and write_file change files"),
     **dict.fromkeys(("less", "more"), "read_file shows files, cat works in a pipeline"),
 }
-MAX_BYTES, MAX_COMMANDS = 65536, 64
+MAX_BYTES = 65536
 MAX_VARIABLES, MAX_KEY, MAX_VALUE, MAX_ENVIRONMENT = 256, 256, 32 * 1024, 256 * 1024
 
 

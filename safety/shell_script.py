@@ -47,7 +47,11 @@ class Command:
 
 @dataclass
 class Script:
-    """What a text runs. functions: name -> whether its body calls it again beside a `|` or `&`."""
+    """What a text runs.
+
+    assigned: names that get a value. bombs: functions that call themselves beside a `|` or `&`. latent: it holds literal text
+    that runs a command when evaluated. evaluates: something in it evaluates text. background: it ends in a `&`.
+    """
 
     commands: list[Command] = field(default_factory=list)
     assigned: list[str] = field(default_factory=list)

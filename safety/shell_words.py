@@ -10,7 +10,6 @@ import unicodedata
 
 from toolbox_mcp.safety.shell_script import EXTENDED, MAX_DEPTH, RefusedError, Script, Value, Word, excerpt
 
-BLANKS = " \t"
 META = " \t\n;&|()<>"
 SPECIAL = "@*#?$!-"
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -12,9 +12,9 @@ from itertools import islice
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, owner_of, permitted
+from toolbox_mcp.safety.opening import FOLDER
 
 _CHUNK = 1 << 20
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 class Move(Enum):
@@ -43,14 +43,14 @@ class Cursor:
 
     def down(self, name: str) -> None:
         """Go into a folder, never through a link."""
-        fd = os.open(name, _FOLDER, dir_fd=self.fd)
+        fd = os.open(name, FOLDER, dir_fd=self.fd)
         self._above.append(_identity(self.fd))
         os.close(self.fd)
         self.fd = fd
 
     def up(self) -> None:
         """Go back; OSError if the folder has been moved elsewhere meanwhile."""
-        fd = os.open("..", _FOLDER, dir_fd=self.fd)
+        fd = os.open("..", FOLDER, dir_fd=self.fd)
         if _identity(fd) != self._above.pop():
             os.close(fd)
             raise OSError(errno.EBUSY, "a folder was moved meanwhile")
@@ -124,7 +124,7 @@ def copy(old_fd: int, old_name: str, new_fd: int, new_name: str) -> None:
 
 
 def _set_times(dir_fd: int, name: str, status: os.stat_result) -> None:
-    fd = os.open(name, _FOLDER, dir_fd=dir_fd)
+    fd = os.open(name, FOLDER, dir_fd=dir_fd)
     try:
         mode = stat.S_IMODE(status.st_mode)
         os.fchmod(fd, mode if keep_owner(fd, owner_of(status)) else permitted(mode, group_kept=False))

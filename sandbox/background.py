@@ -12,7 +12,7 @@ from typing import Literal
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox import tree
-from toolbox_mcp.sandbox.child import Ended, Program, Usage, read_ready
+from toolbox_mcp.sandbox.child import CHUNK, Ended, Program, ended_with, read_ready
 from toolbox_mcp.sandbox.runner import signal_name
 from toolbox_mcp.sandbox.spawn import Rlimits, spawn
 from toolbox_mcp.sandbox.unread import Unread
@@ -27,7 +27,6 @@ INPUT_SECONDS = 5.0
 TERM_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 
-_CHUNK = 64 * 1024
 _DRAIN = 0.1  # seconds for the last output of a process that ended
 _ORPHANS = 1.0  # seconds between two looks whether what an ended process left is still there
 _LOOK = 0.02  # seconds between two looks at a tree that is to end
@@ -195,7 +194,7 @@ class Background:
             try:
                 async with asyncio.timeout(INPUT_SECONDS):
                     while sent < len(data):
-                        sent += await self._write_some(fd, data[sent : sent + _CHUNK])
+                        sent += await self._write_some(fd, data[sent : sent + CHUNK])
             except TimeoutError:
                 raise ToolError(
                     Code.TIMEOUT, f"it took {sent} of {len(data)} bytes within {INPUT_SECONDS:g} s", "it may be busy"
@@ -290,7 +289,7 @@ class Background:
 
     def _read(self, name: str) -> None:
         fd = self._open[name]
-        data = read_ready(fd, _CHUNK)
+        data = read_ready(fd, CHUNK)
         if data is None:
             return
         if not data:
@@ -346,7 +345,5 @@ def _status(pid: int) -> Ended:
     """Tell how a child ended without reaping it."""
     found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     if found is None:
-        return Ended(0, None, Usage())
-    if found.si_code == os.CLD_EXITED:
-        return Ended(found.si_status, None, Usage())
-    return Ended(128 + found.si_status, found.si_status, Usage())
+        return ended_with(0)
+    return ended_with(found.si_status if found.si_code == os.CLD_EXITED else -found.si_status)

@@ -9,16 +9,14 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.sandbox.child import Ended
-from toolbox_mcp.sandbox.hosted import NOBODY, finish, message, program, watched
+from toolbox_mcp.sandbox.hosted import NOBODY, SHARED, finish, message, program, told_by_status
 from toolbox_mcp.sandbox.launch import Held, Launcher, SetupFailed, unavailable
 from toolbox_mcp.sandbox.linux.confine import SYSTEM
 from toolbox_mcp.sandbox.linux.keeper import FILTER_FD, GO_FD, INFO_FD, READY_FD
 from toolbox_mcp.sandbox.linux.namespaces import PROC_HIDDEN
-from toolbox_mcp.sandbox.runner import Finished, cause_of, signal_name
+from toolbox_mcp.sandbox.runner import Finished
 from toolbox_mcp.sandbox.scratch import used_inodes
 from toolbox_mcp.sandbox.spec import Job, Probe, Result
 
@@ -32,20 +30,17 @@ Set inside, the limit counts the processes of this sandbox's user namespace. -u 
 descriptors below 10 are all that dash can name.
 """
 
-_SHARED = 16 * 1024 * 1024
-_FIRST_SIGNAL_STATUS = 128
-
 
 class Bubblewrap:
     """Programs in bubblewrap."""
 
     name = "bubblewrap"
 
-    def __init__(self, launcher: Launcher, *, extra: Sequence[str] = (), path: str | None = None) -> None:
-        """Use a launcher, which the caller closes. extra: more arguments for bwrap. path: of bwrap, else found."""
+    def __init__(self, launcher: Launcher, *, extra: Sequence[str] = ()) -> None:
+        """Use a launcher, which the caller closes. extra: more arguments for bwrap."""
         self._launcher = launcher
         self._extra = tuple(extra)
-        self._path = path or shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin")
+        self._path = shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin")
 
     async def probe(self) -> Probe:
         """Tell whether bwrap is there and may do its work, by starting a program."""
@@ -103,7 +98,7 @@ def arguments(job: Job, *, bwrap: str, extra: Sequence[str] = ()) -> list[str]:
     for path in (f"/proc/{name}" for name in PROC_HIDDEN):
         argv += ["--ro-bind", "/dev/null", path] if os.path.exists(path) else []
     argv += ["--remount-ro", "/proc"]
-    argv += ["--dev", "/dev", "--size", str(_SHARED), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]  # noqa: S108
+    argv += ["--dev", "/dev", "--size", str(SHARED), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]  # noqa: S108
     # The number of terminals is the whole machine's, and no program here has one.
     argv += ["--tmpfs", "/dev/pts", "--remount-ro", "/dev/pts"]
     argv += ["--size", str(job.limits.disk), "--tmpfs", "/tmp"]  # noqa: S108
@@ -125,10 +120,4 @@ def _inodes(job: Job) -> Callable[[int], str | None]:
 
 def _translate(done: Finished, job: Job) -> Finished:
     """Read bwrap's exit status: 128 + the signal that ended its program."""
-    number = done.exit_code - _FIRST_SIGNAL_STATUS
-    if done.killed_by or done.signal or not 0 < number < 65:
-        return done
-    ended = Ended(done.exit_code, number, done.usage)
-    return replace(
-        done, signal=signal_name(number), killed_by=cause_of(ended, watched(job.limits), done.usage.peak_memory)
-    )
+    return done if done.killed_by or done.signal else told_by_status(done, job.limits)

@@ -19,6 +19,13 @@ from toolbox_mcp.sandbox.tree import Origin, Process
 if sys.platform != "win32":
     import resource
 
+CHUNK = 64 * 1024
+"""Bytes of one read: what a pipe holds. One read a loop turn and stream keeps the loop responsive."""
+GRACE = 0.1
+"""Seconds that a program's orphans have to finish writing once it ended."""
+DRAIN = 0.25
+"""Seconds for the last bytes once everything is dead."""
+
 _KILL_DEADLINE = 1.0  # seconds in which everything a program started is dead
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
 _POLL = 0.01  # seconds between looks where the system does not report an end by itself

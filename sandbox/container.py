@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import math
-import os
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,11 +12,10 @@ from pathlib import Path
 from anyio import CancelScope, to_thread
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.sandbox.child import Ended
-from toolbox_mcp.sandbox.hosted import NOBODY, watched
+from toolbox_mcp.sandbox.hosted import NOBODY, SHARED, told_by_status, watched
 from toolbox_mcp.sandbox.launch import unavailable
 from toolbox_mcp.sandbox.linux import profile
-from toolbox_mcp.sandbox.runner import Finished, cause_of, run, signal_name
+from toolbox_mcp.sandbox.runner import Finished, run
 from toolbox_mcp.sandbox.spec import MIB, Job, Limits, Probe, Result
 
 _PROBE_SECONDS = 20.0
@@ -26,7 +24,6 @@ _PULL_SECONDS = 600.0
 _START_SECONDS = 5.0
 """What a container takes to start and to be removed, beside the program's own time; a guess."""
 
-_FIRST_SIGNAL_STATUS = 128
 _ENGINE_FAILED, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
 
 ENGINE_VARIABLES = (
@@ -41,7 +38,6 @@ No proxies: podman would hand them on to the container, with the passwords in th
 """
 
 _PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
-_SHARED = 16 * MIB  # bytes of /dev/shm, as in the other back ends
 _LOCKED, _SIGNALS = 64 * 1024, 256  # as in linux/rlimits.py
 
 ENGINE_FILTERS = "system calls are filtered by the engine alone: more of the kernel can be reached"
@@ -156,12 +152,7 @@ class Container:
             raise ToolError(Code.UNAVAILABLE, f"{job.argv[0]} is not in the image {job.image}")
         if done.exit_code in (_ENGINE_FAILED, _NOT_EXECUTABLE, _NOT_FOUND) and (said := self._complaint(done)):
             raise unavailable(self._engine, said)
-        number = done.exit_code - _FIRST_SIGNAL_STATUS
-        if not 0 < number < 65:
-            return done
-        ended = Ended(done.exit_code, number, done.usage)
-        cause = "memory" if told == "memory" else cause_of(ended, watched(job.limits), done.usage.peak_memory)
-        return replace(done, signal=signal_name(number), killed_by=cause)
+        return told_by_status(done, job.limits, told)
 
     def _complaint(self, done: Finished) -> str | None:
         """Return what the engine itself says, which starts as programs hardly do: `Error: ` or `docker: `."""
@@ -230,7 +221,7 @@ def arguments(
         argv += ["--ulimit", f"{kind}={soft}:{hard}"]
     if most_processes is not None:
         argv += ["--ulimit", f"nproc={most_processes}:{most_processes}"]
-    argv += ["--read-only", "--shm-size", f"{_SHARED // MIB}m"]
+    argv += ["--read-only", "--shm-size", f"{SHARED // MIB}m"]
     argv += ["--tmpfs", f"/tmp:rw,exec,nosuid,nodev,size={math.ceil(limits.disk / MIB)}m"]  # noqa: S108 - the container's own
     # podman makes it writable in a read-only container, and of any size.
     argv += ["--tmpfs", "/var/tmp:ro,size=4k"]  # noqa: S108
@@ -302,8 +293,3 @@ def _last_words(done: Finished, name: str) -> tuple[str | None, Finished]:
             own = replace(stream, text=text, bytes=stream.bytes - size, raw=stream.raw[:-size])
             return word, replace(done, stderr=own)
     return None, done
-
-
-def engines(names: Sequence[str], path: str) -> list[str]:
-    """Return those of the engines that are on a PATH."""
-    return [name for name in names if any(os.access(os.path.join(folder, name), os.X_OK) for folder in path.split(":"))]

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 OWN_PREFIX = "TOOLBOX_"
 """Variables of this server: settings, tokens, marks on processes."""
 
-SECRETS = frozenset({"TAVILY_API_KEY", "BRAVE_API_KEY", "SEARXNG_URL"})
-"""Variables beside OWN_PREFIX that this server takes secrets from."""
+OWN_NAMES = frozenset({"TAVILY_API_KEY", "BRAVE_API_KEY", "SEARXNG_URL"})
+"""Variables beside those of OWN_PREFIX that this server takes settings from, most of them secrets."""
 
 LOGIN_NAMES = frozenset(
     {
@@ -41,7 +41,7 @@ def which(program: str, env: Mapping[str, str]) -> str | None:
 def own(name: str) -> bool:
     """Tell whether a variable belongs to this server and reaches no program. Case does not count (Windows)."""
     name = name.upper()
-    return name.startswith(OWN_PREFIX) or name in SECRETS
+    return name.startswith(OWN_PREFIX) or name in OWN_NAMES
 
 
 def scrub(source: Mapping[str, str], passthrough: Collection[str]) -> dict[str, str]:

@@ -2,20 +2,24 @@
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from toolbox_mcp.safety.errors import Code, ToolError, not_installed
 from toolbox_mcp.sandbox import runner
+from toolbox_mcp.sandbox.child import ended_with
 from toolbox_mcp.sandbox.launch import Held
 from toolbox_mcp.sandbox.linux.confine import SYSTEM
-from toolbox_mcp.sandbox.runner import Finished, Rlimits, attend
+from toolbox_mcp.sandbox.runner import Finished, attend, cause_of, signal_name
 from toolbox_mcp.sandbox.scratch import collect
+from toolbox_mcp.sandbox.spawn import Rlimits
 from toolbox_mcp.sandbox.spec import MIB, Job, Limits, Result
 
 NOBODY = 65534
 """The user that programs run as, inside always and outside where the server is root."""
 
-_SHARED = 16 * MIB  # bytes of /dev/shm, which counts beside /tmp
+SHARED = 16 * MIB
+"""Bytes of /dev/shm, which counts beside /tmp."""
 
 
 def message(job: Job, mode: str, *, argv: list[str] | None = None, **more: Any) -> dict[str, Any]:
@@ -37,7 +41,7 @@ def message(job: Job, mode: str, *, argv: list[str] | None = None, **more: Any) 
             "processes": limits.processes,
         },
         "disk": limits.disk,
-        "shared": _SHARED,
+        "shared": SHARED,
         "inodes": limits.inodes,
         "cpus": limits.cpus,
         "network": job.network,
@@ -66,7 +70,6 @@ async def finish(
     *,
     inspect: Callable[[int], str | None] | None = None,
     translate: Callable[[Finished], Finished] = lambda done: done,
-    skip: tuple[str, ...] = (),
 ) -> Result:
     """Feed a held program, bring it to its end, and collect what it left.
 
@@ -81,7 +84,7 @@ async def finish(
         )
         if held.trouble is not None:
             raise ToolError(Code.UNAVAILABLE, f"{os.path.basename(job.argv[0])} could not be started in the sandbox")
-        files = await collect(scratch, skip) if scratch is not None else ()
+        files = await collect(scratch) if scratch is not None else ()
         return Result(translate(done), runtime, reasons, files)
     finally:
         if scratch is not None:
@@ -96,6 +99,15 @@ def watched(limits: Limits) -> runner.Limits:
         output=limits.output,
         rlimits=Rlimits(cpu=max(1, round(limits.cpu))),
     )
+
+
+def told_by_status(done: Finished, limits: Limits, cause: str | None = None) -> Finished:
+    """Read an exit status as a shell gives it: 128 + the signal that ended the program. cause: of that, where it is known."""
+    number = done.exit_code - 128
+    if not 0 < number < 65:
+        return done
+    cause = cause or cause_of(ended_with(-number, done.usage), watched(limits), done.usage.peak_memory)
+    return replace(done, signal=signal_name(number), killed_by=cause)
 
 
 def inside(env: Mapping[str, str], scratch: str) -> dict[str, str]:

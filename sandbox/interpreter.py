@@ -1,9 +1,12 @@
-"""A second Python that finds this package where this one found it."""
+"""A second Python that finds this package, and functions, where this one found them."""
 
+import importlib
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import toolbox_mcp
 
@@ -29,6 +32,15 @@ def import_path() -> list[str]:
     """
     own = str(Path(toolbox_mcp.__file__).parent.parent)
     return list(dict.fromkeys([p for p in sys.path if os.path.isabs(p)] + [own]))
+
+
+def find(name: str) -> Callable[..., Any]:
+    """Import a function by module:qualname."""
+    module, _, qualname = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in qualname.split("."):
+        found = getattr(found, part)
+    return found  # type: ignore[no-any-return]
 
 
 def own_folders() -> list[str]:

@@ -7,7 +7,6 @@ thread: the zygote, or the caller in fork mode.
 
 import contextlib
 import gc
-import importlib
 import os
 import resource
 import select
@@ -25,15 +24,6 @@ from toolbox_mcp.sandbox.jail_order import Order
 
 _LATE = 5.0
 """Seconds after the wall clock at which the supervisor acts for a parent that is stopped. A guess."""
-
-
-def find(name: str) -> Callable[..., Any]:
-    """Import a function by module:qualname."""
-    module, _, qualname = name.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in qualname.split("."):
-        found = getattr(found, part)
-    return found  # type: ignore[no-any-return]
 
 
 def supervise(order: Order, control: int, data: int, body: Callable[[socket.socket], Any]) -> NoReturn:

@@ -11,7 +11,8 @@ import sys
 from functools import partial
 
 from toolbox_mcp.sandbox import codec
-from toolbox_mcp.sandbox.jail_child import find, supervise
+from toolbox_mcp.sandbox.interpreter import find
+from toolbox_mcp.sandbox.jail_child import supervise
 from toolbox_mcp.sandbox.jail_order import Order
 
 # What a forked child would otherwise import behind its walls, once a call.

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Self
 
 from toolbox_mcp.sandbox import tree
-from toolbox_mcp.sandbox.runner import Streaming
+from toolbox_mcp.sandbox.streaming import Streaming
 
 PERIOD = 0.02
 """Seconds between two looks: as long as a file that is too large can hold a search up."""

@@ -7,27 +7,18 @@ import json
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from anyio import CancelScope
 
-import toolbox_mcp
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.sandbox import tree
-from toolbox_mcp.sandbox.child import Ended, Pipes, Program, Usage, read_ready
-from toolbox_mcp.sandbox.spawn import spawn
+from toolbox_mcp.sandbox import bootstrap, tree
+from toolbox_mcp.sandbox.child import Ended, Pipes, Program, Usage, ended_with, read_ready
 from toolbox_mcp.sandbox.tree import Process
 
-# The rest comes on stdin: sandboxed programs can read this command line, and paths are none of their business.
-_BOOT = "import sys; exec(sys.stdin.readline())"
-_START_UP = (
-    "sys.path.append({root!r}); sys.dont_write_bytecode = True; "
-    "from toolbox_mcp.sandbox.linux.launcher import main; main({arguments!r})\n"
-)
+_MODULE = "toolbox_mcp.sandbox.linux.launcher"
 _START = 30.0  # seconds; a guess, for a machine that is a thousand times slower than usual
 _SETUP = 20.0  # seconds to set one sandbox up; likewise
 _END = 1.0  # seconds in which a keeper ends everything
@@ -86,7 +77,7 @@ class Held(Pipes):
                     await asyncio.wait([self._silent], timeout=_END)
         finally:
             self._release()
-        return self._result or Ended(128 + signal.SIGKILL, signal.SIGKILL, Usage())
+        return self._result or ended_with(-signal.SIGKILL)
 
     def lives(self) -> bool:
         """Tell whether the program has not ended, also where the event loop has not come to hear of it."""
@@ -162,8 +153,7 @@ class Held(Pipes):
             self.trouble = message["error"]
         if "ended" in message:
             code = os.waitstatus_to_exitcode(message["ended"])
-            usage = Usage(message["cpu"], message["peak"])
-            self._result = Ended(code, None, usage) if code >= 0 else Ended(128 - code, -code, usage)
+            self._result = ended_with(code, Usage(message["cpu"], message["peak"]))
             if not self.ended.done():
                 self.ended.set_result(None)
         for fd in descriptors:
@@ -173,9 +163,8 @@ class Held(Pipes):
 class Launcher:
     """Starts the launcher process at the first request, and again when it has died."""
 
-    def __init__(self, python: str = sys.executable) -> None:
-        """Start nothing yet. python: the interpreter of the launcher, which in-process code runs in."""
-        self._python = python
+    def __init__(self) -> None:
+        """Start nothing yet."""
         self._program: Program | None = None
         self._requests: socket.socket | None = None
         self._starting = asyncio.Lock()
@@ -190,7 +179,7 @@ class Launcher:
         message = json.dumps(job).encode()
         held, theirs = _connect()
         if len(message) > _LARGEST_MESSAGE:
-            theirs.append(_in_memory(message))
+            theirs.append(bootstrap.in_memory(message))
             message = b"{}"
         try:
             await self._request(message, theirs)
@@ -245,14 +234,8 @@ class Launcher:
 
     async def _launch(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        root = str(Path(toolbox_mcp.__file__).parent.parent)
-        boot = _START_UP.format(root=root, arguments=[theirs.fileno(), os.getpid()])
-        argv = [self._python, "-I", "-S", "-c", _BOOT]
         try:
-            self._program = spawn(argv, cwd="/", env={}, pass_fds=(theirs.fileno(),))
-            assert self._program.stdin is not None
-            os.write(self._program.stdin, boot.encode())
-            self._program.close("stdin")
+            self._program = bootstrap.start(_MODULE, [theirs.fileno(), os.getpid()], pass_fds=(theirs.fileno(),))
         except ToolError as failure:
             ours.close()
             raise SetupFailed(failure.error) from None
@@ -286,15 +269,6 @@ def _connect() -> tuple[Held, list[int]]:
     for fd in (feed, out, err):
         os.set_blocking(fd, False)
     return Held(ours, (feed, out, err)), [stdin, stdout, stderr, theirs.detach()]
-
-
-def _in_memory(data: bytes) -> int:
-    """Return a descriptor to read data from."""
-    fd = os.memfd_create("job")
-    with open(fd, "wb", closefd=False) as file:
-        file.write(data)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
 
 
 def unavailable(name: str, reason: str) -> ToolError:

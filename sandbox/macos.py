@@ -20,8 +20,8 @@ _SYSTEM = (
 
 def profile(read: Iterable[str], write: Iterable[str]) -> str:
     """Return a profile that confines file contents and changes to the paths, and signals to the process itself."""
-    readable = "".join(f"\n  (subpath {_quoted(path)})" for path in (*_SYSTEM, *read))
-    writable = "".join(f"\n  (subpath {_quoted(path)})" for path in write)
+    readable = "".join(f"\n  (subpath {quoted(path)})" for path in (*_SYSTEM, *read))
+    writable = "".join(f"\n  (subpath {quoted(path)})" for path in write)
     return (
         "(version 1)\n(allow default)\n(deny file-read-data)\n(deny file-write*)\n"
         "(deny signal)\n(allow signal (target self))\n"
@@ -38,5 +38,6 @@ def confine(text: str) -> None:
         raise OSError((message.value or b"sandbox_init failed").decode(errors="replace"))
 
 
-def _quoted(path: str) -> str:
+def quoted(path: str) -> str:
+    """Return a text as a profile has it."""
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -7,7 +7,7 @@ from toolbox_mcp.sandbox.spec import Job, Probe, Result
 class NoSandbox:
     """Refuses every job. name: what was asked for; reason: why there is no sandbox."""
 
-    def __init__(self, name: str = "none", reason: str = "sandbox_runtime is none") -> None:
+    def __init__(self, name: str, reason: str) -> None:
         """Remember what to say."""
         self.name = name
         self._reason = reason

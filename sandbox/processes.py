@@ -54,13 +54,11 @@ class Processes:
         limit: int = 8,
         memory: int | None = None,
         pattern_seconds: float = 2.0,
-        on_output: Callable[[str, str, str], None] | None = None,
     ) -> None:
         """Start nothing yet.
 
         worker searches for patterns, each search within pattern_seconds. cwd, env: what processes get. limit: how
-        many may live at a time. memory: bytes of data segment of each process, None for no limit. on_output is
-        called with owner, process id and stream whenever there is something to read, also for the end.
+        many may live at a time. memory: bytes of data segment of each process, None for no limit.
         """
         self._worker = worker
         self._cwd = cwd
@@ -68,7 +66,7 @@ class Processes:
         self._limit = limit
         self._memory = memory
         self._pattern_seconds = pattern_seconds
-        self._on_output = on_output
+        self._on_output: Callable[[str, str, str], None] | None = None
         self._owners: dict[str, dict[str, _Entry]] = {}
         self._last = 0
         self._closed = False
@@ -79,7 +77,7 @@ class Processes:
         return OwnedProcesses(self, owner)
 
     def when_output(self, on_output: Callable[[str, str, str], None]) -> None:
-        """Call on_output for output, in place of what the constructor was given."""
+        """Call on_output with owner, process id and stream whenever there is something to read, also for the end."""
         self._on_output = on_output
 
     async def end_owner(self, owner: str, grace: float = TERM_SECONDS) -> None:

@@ -13,14 +13,12 @@ class Programs:
     cwd: str
     env: Mapping[str, str]
 
-    async def run(
-        self, argv: Sequence[str], *, timeout: float, stdin: bytes = b"", seen: Seen | None = None
-    ) -> Finished:
+    async def run(self, argv: Sequence[str], *, timeout: float, seen: Seen | None = None) -> Finished:
         """Run argv to its end, or until timeout seconds have passed; the whole tree dies with the call.
 
         seen: called with the name of a stream and every piece of it, kept or not.
         """
-        return await run(argv, cwd=self.cwd, env=self.env, timeout=timeout, stdin=stdin, seen=seen)
+        return await run(argv, cwd=self.cwd, env=self.env, timeout=timeout, seen=seen)
 
 
 @dataclass(frozen=True)

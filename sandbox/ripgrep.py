@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox.child import NotStarted
 from toolbox_mcp.sandbox.large_files import LargeFiles
-from toolbox_mcp.sandbox.runner import Streaming, stream
+from toolbox_mcp.sandbox.streaming import Streaming, stream
 
 if TYPE_CHECKING:
     from toolbox_mcp.sandbox.linux.reader import Reader

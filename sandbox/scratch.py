@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from anyio import to_thread
 
@@ -16,14 +16,14 @@ _DEPTH = 4
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-async def collect(folder: int, skip: Collection[str] = ()) -> tuple[LeftFile, ...]:
-    """Return what is below an open folder, hidden names and the names in skip left out.
+async def collect(folder: int) -> tuple[LeftFile, ...]:
+    """Return what is below an open folder, hidden names left out.
 
     Links are not followed, and of what a program may have made only regular files are opened.
     """
-    if not _names(folder, skip):
+    if not _names(folder):
         return ()
-    return await to_thread.run_sync(_collect, folder, skip)
+    return await to_thread.run_sync(_collect, folder)
 
 
 def used_inodes(folder: int) -> int:
@@ -32,10 +32,10 @@ def used_inodes(folder: int) -> int:
     return seen.f_files - seen.f_ffree
 
 
-def _collect(folder: int, skip: Collection[str]) -> tuple[LeftFile, ...]:
+def _collect(folder: int) -> tuple[LeftFile, ...]:
     found: list[LeftFile] = []
     images = 0
-    for path, fd, size in _files(folder, "", skip, _DEPTH):
+    for path, fd, size in _files(folder, "", _DEPTH):
         try:
             shown = image_format(os.pread(fd, 16, 0))
             if shown and images < MOST_IMAGES and size <= LARGEST_IMAGE:
@@ -50,9 +50,9 @@ def _collect(folder: int, skip: Collection[str]) -> tuple[LeftFile, ...]:
     return tuple(found)
 
 
-def _files(folder: int, prefix: str, skip: Collection[str], depth: int) -> Iterator[tuple[str, int, int]]:
+def _files(folder: int, prefix: str, depth: int) -> Iterator[tuple[str, int, int]]:
     """Yield (path, descriptor, size) of the regular files; the taker closes the descriptor."""
-    for name in _names(folder, skip):
+    for name in _names(folder):
         try:
             fd = os.open(name, _OPEN, dir_fd=folder)
         except OSError:
@@ -64,14 +64,14 @@ def _files(folder: int, prefix: str, skip: Collection[str], depth: int) -> Itera
             continue
         try:
             if stat.S_ISDIR(seen.st_mode) and depth > 1:
-                yield from _files(fd, f"{shown}/", (), depth - 1)
+                yield from _files(fd, f"{shown}/", depth - 1)
         finally:
             os.close(fd)
 
 
-def _names(folder: int, skip: Collection[str]) -> list[str]:
+def _names(folder: int) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.name not in skip)
+            return sorted(entry.name for entry in entries if not entry.name.startswith("."))
     except OSError:
         return []

@@ -11,9 +11,11 @@ from anyio import to_thread
 
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.sandbox.hosted import inside, watched
+from toolbox_mcp.sandbox.macos import quoted
 from toolbox_mcp.sandbox.native import remove
-from toolbox_mcp.sandbox.runner import Rlimits, run
+from toolbox_mcp.sandbox.runner import run
 from toolbox_mcp.sandbox.scratch import collect
+from toolbox_mcp.sandbox.spawn import Rlimits
 from toolbox_mcp.sandbox.spec import Job, Probe, Result
 
 SANDBOX_EXEC = "/usr/bin/sandbox-exec"
@@ -102,12 +104,12 @@ def profile_for(job: Job, scratch: str) -> str:
         "))",
         "(allow signal (target same-sandbox))",
         "(allow sysctl-read (require-any",
-        *[f"  (sysctl-name-prefix {_quoted(name)})" for name in _SYSCTLS],
+        *[f"  (sysctl-name-prefix {quoted(name)})" for name in _SYSCTLS],
         "))",
         '(allow file-read-metadata (literal "/") (literal "/private") (literal "/private/tmp") (literal "/tmp"))',
         "(allow file-read* (require-any",
         *_subpaths([*_SYSTEM, *job.files.read, *job.files.write, scratch]),
-        *[f"  (literal {_quoted(path)})" for path in _DEVICES],
+        *[f"  (literal {quoted(path)})" for path in _DEVICES],
         "))",
         "(allow file-write* (require-any",
         *_subpaths([*job.files.write, scratch]),
@@ -122,8 +124,4 @@ def profile_for(job: Job, scratch: str) -> str:
 
 
 def _subpaths(paths: Sequence[str]) -> list[str]:
-    return [f"  (subpath {_quoted(path)})" for path in dict.fromkeys(paths)]
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return [f"  (subpath {quoted(path)})" for path in dict.fromkeys(paths)]

@@ -34,6 +34,9 @@ less what the environment and a back end's own arguments take of it."""
 CONFINED = "it mounts, which confine forbids; auto, landlock and docker work under confine"
 """Why a back end with a mount namespace is none for a server that confines itself (sandbox/confine.py)."""
 
+QUALIFYING = 60.0
+"""Seconds that finding a language and qualifying a back end may take at first use; a guess, usually under a second."""
+
 _LARGEST_BINARY = 64 * MIB
 _NOT_FOUND = 127
 """What a shell exits with for a program that is not there."""
@@ -105,7 +108,7 @@ class Sandbox:
                 return await self._pool(language, backend, job).run(source)
             return await backend.run(replace(job, stdin=source))
         built = await backend.run(await self._compile_job(language, backend, source))
-        if self._is_container(backend) and built.finished.exit_code == _NOT_FOUND:
+        if isinstance(backend, Container) and built.finished.exit_code == _NOT_FOUND:
             raise ToolError(Code.UNAVAILABLE, f"{language.programs[0]} is not in the image {job.image}")
         if built.finished.exit_code or not built.finished.stdout.raw:
             nothing = replace(built.finished.stdout, text="", bytes=0, truncated=False, raw=b"")
@@ -151,7 +154,7 @@ class Sandbox:
             limits=replace(self._limits({}), wall=timeout, cpu=timeout),
             cwd=cwd,
             network=self._settings.network,
-            image=self._settings.images.get("python", "") if self._is_container(backend) else "",
+            image=self._settings.images.get("python", "") if isinstance(backend, Container) else "",
             capture=capture,
         )
         return await backend.run(job)
@@ -160,13 +163,14 @@ class Sandbox:
         """Return the back end in use. A container qualifies for each image by itself."""
         async with self._choosing:
             image = self._settings.images.get(language.name, "")
-            key = image if any(key.endswith(image) and image for key in self._chosen) else ""
-            if key not in self._chosen or (self._is_container(self._chosen[key][0]) and image not in self._chosen):
+            # What is no container has no image, and serves every language.
+            key = image if image in self._chosen else ""
+            if key not in self._chosen or (key != image and isinstance(self._chosen[key][0], Container)):
                 names = candidates(self._settings.runtime, sys.platform)
                 chosen = await choose(
                     self._settings.runtime, names, self._backends, lambda backend: self._qualify(backend, language)
                 )
-                key = image if self._is_container(chosen[0]) else ""
+                key = image if isinstance(chosen[0], Container) else ""
                 self._chosen[key] = chosen
             return self._chosen[key][0]
 
@@ -232,7 +236,7 @@ class Sandbox:
 
     async def _qualify(self, backend: Backend, language: Language) -> Probe:
         settings = self._settings
-        image = settings.images.get(language.name, "") if self._is_container(backend) else ""
+        image = settings.images.get(language.name, "") if isinstance(backend, Container) else ""
         wrapper = _stamp("/usr/bin/bwrap") if backend.name == "bubblewrap" else ""
         if isinstance(backend, Container):
             wrapper = " ".join((*settings.engine_options, *settings.run_options, settings.oci_runtime or ""))
@@ -263,7 +267,7 @@ class Sandbox:
         limits = self._limits(language.floors)
         limits = replace(limits, data=limits.data + language.reserves)
         image = self._settings.images.get(language.name, "")
-        if self._is_container(backend):
+        if isinstance(backend, Container):
             return Job(argv=language.container_argv, limits=limits, network=self._settings.network, image=image)
         tools = await self._toolchain(language, backend)
         argv = tools.fill(language.argv)
@@ -271,7 +275,7 @@ class Sandbox:
 
     async def _compile_job(self, language: Language, backend: Backend, source: bytes) -> Job:
         job = await self._job(language, backend)
-        if self._is_container(backend):
+        if isinstance(backend, Container):
             argv: Sequence[str] = language.container_compiler
         else:
             argv = (await self._toolchain(language, backend)).fill(language.compiler)
@@ -300,9 +304,6 @@ class Sandbox:
             processes=settings.pids,
             cpus=settings.cpus,
         ).at_least(**floors)
-
-    def _is_container(self, backend: Backend) -> bool:
-        return isinstance(backend, Container)
 
 
 def _is_this_interpreter(executable: str) -> bool:

@@ -6,17 +6,14 @@ nothing is started that could outlive it.
 """
 
 import contextlib
-import importlib
 import os
 import socket
 import sys
 import traceback
-from collections.abc import Callable
-from typing import Any
 
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.sandbox import codec
-from toolbox_mcp.sandbox.interpreter import own_folders, prefixes
+from toolbox_mcp.sandbox.interpreter import find, own_folders, prefixes
 from toolbox_mcp.sandbox.jail_errors import words_of
 
 _SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/zero", "/dev/urandom")
@@ -50,7 +47,7 @@ def _answer(prefix: bytes, body: bytearray) -> list[bytes]:
     if sys.platform != "win32":
         _limit_cpu(seconds)
     try:
-        return codec.encode({"value": _find(name)(*arguments)})
+        return codec.encode({"value": find(name)(*arguments)})
     except MemoryError:
         raise
     except ToolError as e:
@@ -58,16 +55,6 @@ def _answer(prefix: bytes, body: bytearray) -> list[bytes]:
     except BaseException as e:  # noqa: BLE001 - whatever it is, the caller hears of it
         trace = "".join(traceback.format_exception(e))[-16_000:]
         return codec.encode({"error": (type(e).__name__, words_of(e)[:4000], trace)})
-
-
-def _find(name: str) -> Callable[..., Any]:
-    module, _, qualname = name.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in qualname.split("."):
-        found = getattr(found, part)
-    if not callable(found):
-        raise TypeError(f"{name} is not a function")
-    return found  # type: ignore[no-any-return]
 
 
 def _limit(memory_mb: int) -> None:

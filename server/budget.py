@@ -1,13 +1,10 @@
 """The token budget: what is too long is cut in the middle, and says what is missing and how to get it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from toolbox_mcp.server.tokens import Cut, Tokenizer, whole_characters
 from toolbox_mcp.server.vocabulary import LONGEST_TOKEN
-
-How = str | Callable[[str], str | None] | None
-"""How a client gets what was cut: words such as `narrow the path`, or a function from the kept head to such words."""
+from toolbox_mcp.tools.results import How
 
 _MARKER_ROOM = 16
 """Tokens kept free for the marker line at the least, by the contract."""

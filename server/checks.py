@@ -4,9 +4,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from toolbox_mcp.sandbox.environment import own
 from toolbox_mcp.server.errors import ConfigError
 from toolbox_mcp.server.places import root_around
-from toolbox_mcp.server.settings import Settings, is_own_variable
+from toolbox_mcp.server.settings import Settings
 
 _READABLE = "the tools could read it"
 
@@ -25,7 +26,7 @@ def check(settings: Settings) -> None:
     if isinstance(settings.trash_dir, Path) and not _is_below(settings.trash_dir, settings.roots):
         raise ConfigError(f"trash_dir {settings.trash_dir} is not inside a root")
     for name in settings.env_passthrough:
-        if is_own_variable(name):
+        if own(name):
             raise ConfigError(f"env_passthrough: {name} is for this server alone")
 
 

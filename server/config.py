@@ -24,8 +24,6 @@ from toolbox_mcp.server.values import Reading, Unfit, did_you_mean
 if TYPE_CHECKING:
     from toolbox_mcp.server.transports.http_settings import HttpSettings
 
-__all__ = ["Config", "ConfigError", "load", "load_flags"]
-
 FOREIGN_VARIABLES = {"TOOLBOX_PATH"}
 """Variables of others: containers/toolbox sets TOOLBOX_PATH in every container it enters."""
 

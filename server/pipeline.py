@@ -188,7 +188,8 @@ class Pipeline:
     def _check_open(self, tool: Tool) -> None:
         closed = self.exposure.closed.get(tool.name)
         if closed:
-            raise closed
+            # One that is raised again keeps the frames of every time before, and so the arguments of those calls.
+            raise ToolError(closed.code, closed.error, closed.hint)
 
     async def _gate(self, call: Call) -> None:
         self._check_open(call.tool)

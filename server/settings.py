@@ -425,12 +425,6 @@ SECTIONS: Mapping[str, str] = MappingProxyType(
 """Headings of the documentation, by the setting they stand before."""
 
 
-def is_own_variable(name: str) -> bool:
-    """Tell whether an environment variable is for this server alone, and so never for what it starts."""
-    secrets = {about.elsewhere for about in table().values() if about.secret}
-    return name.upper().startswith("TOOLBOX_") or name.upper() in secrets
-
-
 @cache
 def table() -> Mapping[str, Setting]:
     """Return every setting by name, in the order of the documentation."""

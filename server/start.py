@@ -119,7 +119,8 @@ def tool_table(config: Config, *, as_json: bool) -> str:
     for name, group, access, tokens, state in cells:
         start = f"{name:{widths[0]}}  {group:{widths[1]}}  {access:{widths[2]}}  {tokens:>{widths[3]}}"
         out.append(f"{start}  {state}\n")
-    listed = [row for row in rows if row.name in exposure(config).listed]
+    names = exposure(config).listed
+    listed = [row for row in rows if row.name in names]
     out.append(f"{len(rows)} tools, {len(listed)} listed with {sum(row.tokens for row in listed)} tokens\n")
     return "".join(out)
 

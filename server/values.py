@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-K = TypeVar("K")
 
 MOST = 10**12
 """Upper bound of whole numbers without a bound of their own: arithmetic on limits stays within 64 bits."""

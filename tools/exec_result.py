@@ -5,12 +5,21 @@ from typing import Any, Self
 from pydantic import PrivateAttr
 
 from toolbox_mcp.sandbox.runner import Finished
-from toolbox_mcp.tools.results import Budget, Record, at_most
+from toolbox_mcp.tools.results import Budget, Record, at_most, truncation
 
 FORM = 200
 """Bytes that the exec form adds to the streams, at most; with this much room they fit side by side."""
 
 HOW = "have the program print less, or write to a file and read that"
+
+
+def exec_form(first_line: str, stdout: str, stderr: str, nothing: str) -> str:
+    """Return a first line and the streams below it, each in a block; nothing stands for both where they are empty."""
+    parts = [first_line]
+    for name, text in (("stdout", stdout), ("stderr", stderr)):
+        if text:
+            parts += [f"--- {name} ---", text.removesuffix("\n")]
+    return "\n".join(parts if len(parts) > 1 else [*parts, nothing])
 
 
 class ExecResult(Record):
@@ -70,17 +79,13 @@ class ExecResult(Record):
 
     def rendered(self) -> str:
         """Return the exec form."""
-        parts = [self.first_line()]
-        for name, text in (("stdout", self.stdout), ("stderr", self.stderr)):
-            if text:
-                parts += [f"--- {name} ---", text.removesuffix("\n")]
-        return "\n".join(parts if len(parts) > 1 else [*parts, "(no output)"])
+        return exec_form(self.first_line(), self.stdout, self.stderr, "(no output)")
 
     def within(self, budget: Budget) -> tuple[Self, dict[str, Any]]:
         """Return the result with its streams cut to the budget that they share."""
         stdout, stderr = budget.fit_streams(self.stdout, self.stderr, HOW)
-        cuts = [cut for cut in (stdout.truncated, stderr.truncated) if cut]
-        if not cuts:
+        meta = truncation(stdout, stderr)
+        if not meta:
             return self, {}
         fitted = self.model_copy(
             update={
@@ -90,5 +95,4 @@ class ExecResult(Record):
                 "stderr_truncated": self.stderr_truncated or stderr.truncated is not None,
             }
         )
-        total = {key: sum(cut[key] for cut in cuts) for key in ("tokens", "cut")}
-        return fitted, {"truncated": total}
+        return fitted, meta

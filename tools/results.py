@@ -8,7 +8,7 @@ from mcp_types import ContentBlock, TextContent
 from pydantic import BaseModel, ConfigDict
 
 How = str | Callable[[str], str | None] | None
-"""How to get what a cut leaves out: words, or a function of the head that was kept."""
+"""How to get what a cut leaves out: words such as `narrow the path`, or a function from the kept head to such words."""
 
 
 class Fitted(Protocol):
@@ -28,6 +28,12 @@ class Fitted(Protocol):
     def truncated(self) -> dict[str, int] | None:
         """Return what was cut, or None."""
         ...
+
+
+def truncation(*texts: Fitted) -> dict[str, Any]:
+    """Return the _meta that says what of several texts was cut, taken together; nothing where none was."""
+    cuts = [text.truncated for text in texts if text.truncated]
+    return {"truncated": {key: sum(cut[key] for cut in cuts) for key in ("tokens", "cut")}} if cuts else {}
 
 
 class Budget(Protocol):

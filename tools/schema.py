@@ -18,8 +18,8 @@ def input_schema(params: type[BaseModel]) -> dict[str, Any]:
 def output_schema(record: type[BaseModel], *, named: bool = True) -> dict[str, Any]:
     """Return the schema of a record: an object and the names of its fields, all of them always there.
 
-    The types are in docs/tools.md: no model writes a record, and each type would be paid in every conversation.
-    named: whether even the names are told.
+    The types are left out: no model writes a record, and each type would be paid in every conversation. named: whether
+    even the names are told.
     """
     return {"type": "object", "properties": {name: {} for name in record.model_fields}} if named else {"type": "object"}
 

@@ -36,7 +36,6 @@ class ToolSettings:
     git_hooks: bool = False
     git_author: str | None = None
     script_interpreters: Mapping[str, str] = field(default_factory=dict)
-    shell_default: str = "auto"
     shell_sandbox: bool = False
     shell_blocklist_extra: tuple[str, ...] = ()
     shell_heuristics: bool = True

@@ -15,7 +15,6 @@ import os
 import select
 import signal
 import socket
-import sys
 from types import FrameType
 
 from toolbox_mcp.sandbox.linux import confine
@@ -35,7 +34,6 @@ def main(arguments: list[int]) -> None:
         return
     # Whatever outlives its keeper comes here, and is ended here.
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    sys.dont_write_bytecode = True
     os.environ.clear()
     requests = socket.socket(fileno=descriptor)
     woken, wake = os.pipe()

@@ -27,7 +27,6 @@ NULL = "/dev/null"
 
 _INTERPRETER = 3  # PT_INTERP of elf(5)
 _TRUNCATE = {seccomp.X86_64: 76, seccomp.AARCH64: 45}
-_X32 = 0x40000000
 
 
 class Reader:
@@ -75,7 +74,7 @@ def _restrict(rules: Iterable[tuple[str | os.PathLike[str] | int, Right]]) -> No
         handled &= ~Right.TRUNCATE
         rules_of_calls = Filter(architecture)
         if architecture == seccomp.X86_64:
-            rules_of_calls.answer_from(_X32, error(errno.EPERM))
+            rules_of_calls.answer_from(seccomp.X32, error(errno.EPERM))
         rules_of_calls.answer([_TRUNCATE[architecture]], error(errno.EPERM))
         seccomp.install(rules_of_calls.program())
     landlock.restrict(rules, handled=handled)

@@ -20,7 +20,7 @@ NEWEST = 469
 
 EPERM, ENOSYS, EOPNOTSUPP, EAFNOSUPPORT = 1, 38, 95, 97
 
-_X32 = 0x40000000
+X32 = 0x40000000
 _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 
 _Table = Mapping[str, tuple[int | None, int | None]]
@@ -174,7 +174,7 @@ def build(arch: int, *, metadata: bool, network: bool, processes: bool = True, s
 
     rules = Filter(arch)
     if arch == X86_64:
-        rules.answer_from(_X32, error(ENOSYS))
+        rules.answer_from(X32, error(ENOSYS))
     rules.answer_from(NEWEST + 1, error(ENOSYS))
     denied = numbers(DENIED)
     rules.answer(denied if network else denied + numbers(SERVES), error(EPERM))

@@ -10,24 +10,16 @@ import resource
 import select
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import toolbox_mcp
-from toolbox_mcp.sandbox import tree
+from toolbox_mcp.sandbox import bootstrap, tree
 from toolbox_mcp.sandbox.child import Ended, NotStarted, Program, Started, ended_with, read_ready
 from toolbox_mcp.sandbox.linux.reader import LIBRARIES, is_static
 from toolbox_mcp.sandbox.linux.view_process import LARGEST_ORDER, NUMBER
-from toolbox_mcp.sandbox.spawn import spawn
 from toolbox_mcp.sandbox.tree import FILE_LOCKS
 
-_BOOT = "import sys; exec(sys.stdin.readline())"
-_START_UP = (
-    "sys.path.append({root!r}); sys.dont_write_bytecode = True; "
-    "from toolbox_mcp.sandbox.linux.view_process import main; main({arguments!r})\n"
-)
+_MODULE = "toolbox_mcp.sandbox.linux.view_process"
 _START = 10.0  # seconds; a guess, for a machine that is some hundred times slower than usual
 _SILENT = "it does not answer, or has ended"
 _ANSWER = 2.0  # seconds in which a process that is not stopped has started a program; a guess
@@ -56,18 +48,12 @@ class View:
         self._stands = self._stood = False
         self._settled: asyncio.Future[None] = self._loop.create_future()
         try:
-            root = str(Path(toolbox_mcp.__file__).parent.parent)
-            argv = [sys.executable, "-I", "-S", "-c", _BOOT]
-            self._process: Program | None = spawn(argv, cwd="/", env={}, pass_fds=(theirs.fileno(),))
+            self._process: Program | None = bootstrap.start(_MODULE, arguments, pass_fds=(theirs.fileno(),))
         except BaseException:
             self._orders.close()
             raise
         finally:
             theirs.close()
-        assert self._process.stdin is not None
-        # Less than a pipe holds.
-        os.write(self._process.stdin, _START_UP.format(root=root, arguments=arguments).encode())
-        self._process.close("stdin")
         self._timer = self._loop.call_later(_START, self._settle, "it does not come up")
         self._loop.add_reader(self._orders, self._greeted)
 
@@ -115,7 +101,7 @@ class View:
                 os.set_blocking(stderr, False)
                 given = [reported, source, out, err]
                 if rules:
-                    given.append(_owned(theirs, _in_memory(rules)))
+                    given.append(_owned(theirs, bootstrap.in_memory(rules)))
                 order = {
                     "argv": list(argv),
                     "env": dict(options["env"]),
@@ -253,11 +239,3 @@ def _path(fd: int) -> str:
 def _identity(fd: int) -> tuple[int, int]:
     seen = os.fstat(fd)
     return seen.st_dev, seen.st_ino
-
-
-def _in_memory(data: bytes) -> int:
-    fd = os.memfd_create("rules")
-    with open(fd, "wb", closefd=False) as file:
-        file.write(data)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd

@@ -19,7 +19,6 @@ import select
 import signal
 import socket
 import struct
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +50,6 @@ def main(arguments: Mapping[str, Any]) -> None:
     parent = arguments["parent"]
     orders = socket.socket(fileno=arguments["socket"])
     orders.set_inheritable(False)
-    sys.dont_write_bytecode = True
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _enter(arguments)
     # What changes a process's rights makes the kernel forget this.

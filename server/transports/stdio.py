@@ -8,7 +8,6 @@ from typing import Any, Final, Self
 
 import anyio
 from mcp.server import Server
-from mcp.server.models import InitializationOptions
 from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCResponse
@@ -43,7 +42,6 @@ async def serve(
     direct: Direct | None = None,
     max_line: int = MAX_LINE,
     max_in_flight: int = 64,
-    init_options: InitializationOptions | None = None,
     on_stop: Callable[[], None] | None = None,
 ) -> int:
     """Serve one client on this process's stdin and stdout until it leaves or a signal comes.
@@ -62,7 +60,6 @@ async def serve(
             direct=direct,
             max_line=max_line,
             max_in_flight=max_in_flight,
-            init_options=init_options,
             on_stop=on_stop,
         )
 
@@ -75,14 +72,13 @@ async def serve_on(
     direct: Direct | None = None,
     max_line: int = MAX_LINE,
     max_in_flight: int = 64,
-    init_options: InitializationOptions | None = None,
     on_stop: Callable[[], None] | None = None,
 ) -> int:
     """Serve one client on these descriptors, which stay open; otherwise as serve."""
     wire = _Wire(fd_in, fd_out, max_line, max_in_flight, on_stop)
     try:
         with stop_signals(wire.stop):
-            options = init_options or server.create_initialization_options()
+            options = server.create_initialization_options()
             async with server.lifespan(server) as state:
                 opening = await wire.intake.opening()
                 if opening is not None and opens_handshake(opening):

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety.protected import Protected, is_git
+from toolbox_mcp.safety.protected import Protected
 
 GLOBS = (".mcp.json", ".claude/settings*.json", ".cursor/**", ".vscode/tasks.json", "/only/here", "deep/**/secret*")
 
@@ -35,14 +35,14 @@ GIT = [
 
 @pytest.mark.parametrize("name", GIT)
 def test_every_spelling_of_git_is_git(name):
-    assert is_git(name)
+    assert Protected((), [], []).name_refusal(Path("/srv"), ["sub", name, "config"]) == "it belongs to git"
 
 
 @pytest.mark.parametrize(
     "name", [".gitignore", ".github", "git", ".git2", "a.git", ".gitmodules", "git~", ".gi", "..git"]
 )
 def test_other_names_are_not_git(name):
-    assert not is_git(name)
+    assert Protected((), [], []).name_refusal(Path("/srv"), ["sub", name, "config"]) is None
 
 
 @pytest.mark.parametrize(

@@ -606,9 +606,6 @@ def test_a_fork_inside_a_running_event_loop_works_and_is_killed_by_cancelling(tm
     ).splitlines() == ["inner", "cancelled", "gone"]
 
 
-def local_function(): ...
-
-
 @pytest.mark.parametrize("fn", [lambda: 1, functools.partial(int, "1"), "x".join], ids=["lambda", "partial", "method"])
 def test_zygote_mode_is_refused_for_what_cannot_be_imported(fn):
     with pytest.raises(ValueError, match="cannot be imported"):

@@ -345,7 +345,7 @@ async def test_a_sandbox_that_cannot_start_programs_says_so(warm, monkeypatch):
     assert gone(everything)
     with anyio.fail_after(5):
         await warm._launcher._program.ended
-    monkeypatch.setattr(warm._launcher, "_python", "/nonexistent/python")
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     with pytest.raises(ToolError) as refused:
         await warm.run_code("python", "pass")
     assert refused.value.code is Code.SANDBOX_UNAVAILABLE

@@ -19,9 +19,9 @@ ENV = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
 @pytest.fixture
 async def registry(tmp_path):
     worker = Worker()
-    events = []
-    made = Processes(worker, cwd=str(tmp_path), env=ENV, limit=8, on_output=lambda *event: events.append(event))
-    made.events = events
+    made = Processes(worker, cwd=str(tmp_path), env=ENV, limit=8)
+    made.events = []
+    made.when_output(lambda *event: made.events.append(event))
     yield made
     await made.aclose()
     await worker.aclose()

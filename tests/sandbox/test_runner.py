@@ -5,8 +5,6 @@ import contextlib
 import errno
 import os
 import resource
-import select
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +13,10 @@ import anyio
 import pytest
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.sandbox import runner, tree
-from toolbox_mcp.sandbox.runner import Capture, Limits, Rlimits, run, stream
+from toolbox_mcp.sandbox import tree
+from toolbox_mcp.sandbox.capture import Capture
+from toolbox_mcp.sandbox.runner import Limits, run
+from toolbox_mcp.sandbox.spawn import Rlimits
 from toolbox_mcp.sandbox.tree import Origin
 
 ENV = {"PATH": os.environ["PATH"]}
@@ -356,99 +356,6 @@ async def test_inherited_descriptors_do_not_reach_the_program(pipe):
     os.set_inheritable(r, True)
     done = await run(["ls", "/proc/self/fd"], cwd="/", env=ENV, timeout=60)
     assert done.stdout.text == "0\n1\n2\n3\n"  # 3 is the listed folder
-
-
-async def test_a_stream_is_read_line_by_line():
-    async with stream(["printf", r"a\nbb\nccc"], cwd="/", env=ENV, timeout=60) as reading:
-        assert [line async for line in reading.lines()] == [b"a", b"bb", b"ccc"]
-        assert (await reading.wait()).status == 0
-
-
-async def test_a_stream_is_split_at_any_separator_and_a_long_piece_is_cut():
-    async with stream(["printf", r"a\0bbbbbb\0c"], cwd="/", env=ENV, timeout=60) as reading:
-        assert [line async for line in reading.lines(b"\0", longest=3)] == [b"a", b"bbb", b"c"]
-
-
-async def test_an_endless_line_does_not_grow():
-    async with stream(["head", "-c", "67108864", "/dev/zero"], cwd="/", env=ENV, timeout=60) as reading:
-        assert [len(line) async for line in reading.lines(longest=1000)] == [1000]
-
-
-async def test_leaving_a_stream_kills_its_tree(pipe):
-    r, w = pipe
-    async with stream(["sh", "-c", "setsid yes & yes"], cwd="/", env=ENV, timeout=60, pass_fds=(w,)) as reading:
-        async for line in reading.lines():
-            assert line == b"y"
-            break
-    await nobody_holds(r, w)
-
-
-async def test_a_stream_ends_at_its_deadline():
-    async with stream(["sh", "-c", "echo a; sleep 300"], cwd="/", env=ENV, timeout=0.3) as reading:
-        assert [line async for line in reading.lines()] == [b"a"]
-        assert reading.timed_out
-        assert (await reading.wait()).signal == signal.SIGKILL
-
-
-@pytest.fixture
-def long_pause(monkeypatch):
-    """Have a stream leave its program alone for longer than any test takes."""
-    monkeypatch.setattr(runner, "_SHORTEST", 60.0)
-    monkeypatch.setattr(runner, "_LONGEST", 60.0)
-
-
-async def test_lines_that_a_program_writes_one_by_one_are_read_together_at_its_end(long_pause):
-    script = "i=0; while [ $i -lt 500 ]; do echo $i; i=$((i + 1)); done"
-    with anyio.fail_after(20):
-        async with stream(["sh", "-c", script], cwd="/", env=ENV, timeout=60) as reading:
-            pieces = [piece async for piece in reading.chunks()]
-    assert b"".join(pieces).split() == [str(i).encode() for i in range(500)]
-    assert len(pieces) <= 2
-
-
-async def test_what_writes_much_is_not_left_alone(long_pause):
-    with anyio.fail_after(20):
-        async with stream(["head", "-c", "67108864", "/dev/zero"], cwd="/", env=ENV, timeout=60) as reading:
-            assert sum([len(piece) async for piece in reading.chunks()]) == 67108864
-
-
-async def test_what_writes_little_is_not_left_alone_beyond_the_deadline(long_pause):
-    with anyio.fail_after(20):
-        async with stream(["sh", "-c", "echo a; sleep 300"], cwd="/", env=ENV, timeout=0.3) as reading:
-            assert [line async for line in reading.lines()] == [b"a"]
-            assert reading.timed_out
-
-
-async def test_a_stream_that_leaves_its_program_alone_can_be_killed(long_pause):
-    with anyio.fail_after(20):
-        async with stream(["sh", "-c", "echo a; sleep 300"], cwd="/", env=ENV, timeout=60) as reading:
-            asyncio.get_running_loop().call_later(0.05, reading.kill)
-            assert [line async for line in reading.lines()] == [b"a"]
-
-
-async def test_a_stream_keeps_what_went_to_stderr():
-    async with stream(["sh", "-c", "echo bad >&2; echo a; exit 2"], cwd="/", env=ENV, timeout=60) as reading:
-        assert [line async for line in reading.lines()] == [b"a"]
-        assert (await reading.wait()).status == 2
-        assert reading.stderr_tail == "bad\n"
-
-
-async def test_a_stream_whose_orphan_holds_the_pipe_ends():
-    with anyio.fail_after(5):
-        async with stream(["sh", "-c", "sleep 300 & echo a"], cwd="/", env=ENV, timeout=60) as reading:
-            assert [line async for line in reading.lines()] == [b"a"]
-
-
-async def test_a_stream_waits_for_its_reader():
-    async with stream(["yes"], cwd="/", env=ENV, timeout=60) as reading:
-        async for _ in reading.chunks():
-            break
-        poll = select.poll()
-        poll.register(reading._program.stdout, select.POLLIN)
-        assert poll.poll(1000)
-        before = tree.look(reading._program.pid)
-        assert before
-        assert not before.dead
 
 
 async def test_a_program_is_watched_to_its_end_where_no_descriptor_is_left_for_that(monkeypatch, tmp_path):

@@ -287,7 +287,7 @@ async def test_the_function_signals_nobody(worker, victims):
 
 async def test_the_process_has_none_of_our_environment(worker, victims, monkeypatch):
     monkeypatch.setenv("SECRET_KEY", "s")
-    environment, folder, _ = await worker.call(victims.environment, deadline=10)
+    environment, folder = await worker.call(victims.environment, deadline=10)
     assert set(environment) <= {"LANG", "LC_CTYPE"}
     assert folder == "/"
 

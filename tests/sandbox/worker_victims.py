@@ -91,11 +91,7 @@ def exits(status):
 
 
 def environment():
-    return dict(os.environ), os.getcwd(), sorted(os.listdir("/proc/self/fd")) if os.path.exists("/x") else []
-
-
-def streams():
-    return [os.readlink(f"/proc/self/fd/{n}") for n in range(3)], os.getsid(0) == os.getpid()
+    return dict(os.environ), os.getcwd()
 
 
 def writes(path):

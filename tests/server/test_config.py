@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.server.config import Config, ConfigError
+from toolbox_mcp.server.config import Config
+from toolbox_mcp.server.errors import ConfigError
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 
@@ -188,13 +189,15 @@ def test_a_root_is_kept_with_its_links_resolved(user):
     assert user.load(["--root", "link"]).root == user.outside
 
 
-@pytest.mark.parametrize(("name", "part"), [("nope", "No such file"), ("file", "not a folder"), ("loop", "loop")])
+@pytest.mark.parametrize(
+    ("name", "part"), [("nope", "No such file"), ("file", "not a folder"), ("loop", "symbolic links")]
+)
 def test_a_root_that_is_no_folder_stops_the_start(user, name, part):
     (user.project / "file").touch()
     (user.project / "loop").symlink_to("loop")
     message = refusal(user, "--root", name)
     assert name in message
-    assert part in message or "symbolic links" in message
+    assert part in message
 
 
 def test_an_empty_list_of_roots_stops_the_start(user):

@@ -1,5 +1,8 @@
 import asyncio
+import contextlib
+import gc
 import json
+import weakref
 from collections.abc import Awaitable
 from typing import Annotated, Any
 
@@ -10,15 +13,21 @@ from mcp import MCPError
 from pydantic import Field
 
 from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.policy import Policy
+from toolbox_mcp.safety.roots import Roots
 from toolbox_mcp.server import pipeline
-from toolbox_mcp.server.exposure import Gate
-from toolbox_mcp.server.pipeline import Rules
+from toolbox_mcp.server.budget import Budget
+from toolbox_mcp.server.exposure import Gate, expose
+from toolbox_mcp.server.pipeline import Pipeline, Rules
 from toolbox_mcp.server.records import WRITTEN, Finished, RecordError, Started
+from toolbox_mcp.server.tokens import tokenizer_for
 from toolbox_mcp.tools import progress
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.catalogue import TOOLS
+from toolbox_mcp.tools.context import CallContext
 from toolbox_mcp.tools.results import Text
 from toolbox_mcp.tools.services import Context, Progress
+from toolbox_mcp.tools.settings import ToolSettings
 
 
 class Happened:
@@ -199,6 +208,21 @@ async def test_the_gate_comes_before_the_arguments_and_names_the_setting(call, h
     answer = await call(name, nonsense=True, unsafe=True)
     assert (answer["code"], answer["hint"]) == (code, hint)
     assert not happened.calls
+
+
+async def test_nothing_is_kept_of_a_call_of_a_tool_that_is_not_enabled(call, tmp_path):
+    class Content(str):
+        """A text that tells when it goes."""
+
+    with contextlib.closing(Roots([tmp_path])) as roots:
+        exposure, budget = expose(call.catalogue, Gate()), Budget(2000, tokenizer_for("gpt-4o"))
+        calls = Pipeline(exposure, Policy(roots, ()), ToolSettings(), Rules(), budget, {})
+        content = Content("x")
+        gone = weakref.ref(content)
+        answer = await calls.call("change", {"what": content}, CallContext("1"))
+        del content
+        gc.collect()
+    assert (answer["isError"], gone()) == (True, None)
 
 
 async def test_what_is_closed_is_hidden_from_the_list_unless_asked_for(call):

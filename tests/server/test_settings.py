@@ -2,16 +2,19 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 import yaml
 
-from toolbox_mcp.server.config import ConfigError
+from toolbox_mcp.sandbox.environment import own
+from toolbox_mcp.server.errors import ConfigError
 from toolbox_mcp.server.names import GROUPS, KNOWN_TOOLS
-from toolbox_mcp.server.settings import ALIASES, SECTIONS, Settings, is_own_variable, table
+from toolbox_mcp.server.settings import ALIASES, SECTIONS, Settings, table
 from toolbox_mcp.tools.catalogue import TOOLS
+from toolbox_mcp.tools.settings import ToolSettings
 
 # A value other than the default for each setting: as it is written in one line, and as it is read. Lists and maps
 # are given as data and written as the source wants them.
@@ -192,17 +195,24 @@ def test_values_cannot_be_changed(user, name):
             value["x"] = "y"  # type: ignore[index]
 
 
+def test_the_tools_have_the_defaults_of_the_operator():
+    own = {each.name: each.default for each in fields(ToolSettings) if each.name in table()}
+    del own["script_interpreters"]  # which depend on the platform
+    assert own == {name: table()[name].default for name in own}
+
+
 def test_headings_and_aliases_name_settings():
     assert set(SECTIONS) <= set(table())
     assert set(ALIASES.values()) <= set(table())
 
 
 @pytest.mark.parametrize(
-    ("name", "own"),
-    [("TOOLBOX_TOKEN", True), ("toolbox_x", True), ("TAVILY_API_KEY", True), ("SEARXNG_URL", False), ("PATH", False)],
+    ("name", "expected"),
+    [("TOOLBOX_TOKEN", True), ("toolbox_x", True), ("PATH", False)]
+    + [(about.elsewhere, True) for about in table().values() if about.elsewhere],
 )
-def test_variables_of_the_server_are_known(name, own):
-    assert is_own_variable(name) is own
+def test_what_the_server_reads_of_the_environment_reaches_no_program(name, expected):
+    assert own(name) is expected
 
 
 BAD: list[tuple[str, Any]] = [
@@ -265,6 +275,7 @@ BAD: list[tuple[str, Any]] = [
     ("env_passthrough", "A=B"),
     ("env_passthrough", "TOOLBOX_TOKEN"),
     ("env_passthrough", "BRAVE_API_KEY"),
+    ("env_passthrough", "SEARXNG_URL"),
     ("script_interpreters", '{"py": "python3"}'),
     ("shell_base_env", '{"A": ["x"]}'),
     ("log_level", "loud"),

@@ -6,12 +6,10 @@ from pydantic import Field
 
 from toolbox_mcp.safety.commands import Arguments, Command
 from toolbox_mcp.sandbox.capture import Capture
+from toolbox_mcp.sandbox.service import QUALIFYING
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.exec_result import ExecResult
 from toolbox_mcp.tools.services import Programs, Sandbox, Settings
-
-QUALIFYING = 60.0
-"""Seconds that a sandbox may take at its first use."""
 
 
 @tool(

@@ -9,6 +9,7 @@ from pydantic import Field
 from toolbox_mcp.safety.commands import ScriptArguments, Variables
 from toolbox_mcp.safety.errors import Code, ToolError, not_installed
 from toolbox_mcp.safety.paths import ProjectPath
+from toolbox_mcp.sandbox.service import QUALIFYING
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.exec_result import ExecResult
 from toolbox_mcp.tools.services import Settings, Shells
@@ -19,10 +20,6 @@ class ScriptResult(ExecResult):
 
     path: str
     interpreter: str
-
-
-QUALIFYING = 60.0
-"""Seconds that a sandbox may take at its first use."""
 
 
 @tool(

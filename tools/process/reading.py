@@ -3,7 +3,8 @@
 from typing import Any, Self
 
 from toolbox_mcp.sandbox.background import Output
-from toolbox_mcp.tools.results import Budget, Record
+from toolbox_mcp.tools.exec_result import FORM, exec_form
+from toolbox_mcp.tools.results import Budget, Record, at_most, truncation
 
 
 class ProcessOutput(Record):
@@ -33,8 +34,8 @@ class ProcessOutput(Record):
 
     @property
     def size(self) -> int:
-        """Return the characters of both streams, and room for the form around them."""
-        return len(self.stdout) + len(self.stderr) + 200
+        """Return an upper bound of the bytes of both streams, with room for the form around them."""
+        return at_most(self.stdout) + at_most(self.stderr) + FORM
 
     def first_line(self) -> str:
         """Return how the process stands."""
@@ -42,17 +43,10 @@ class ProcessOutput(Record):
 
     def rendered(self) -> str:
         """Return the first line and the stream blocks."""
-        parts = [self.first_line()]
-        for name, text in (("stdout", self.stdout), ("stderr", self.stderr)):
-            if text:
-                parts += [f"--- {name} ---", text.removesuffix("\n")]
-        return "\n".join(parts if len(parts) > 1 else [*parts, "(no new output)"])
+        return exec_form(self.first_line(), self.stdout, self.stderr, "(no new output)")
 
     def within(self, budget: Budget) -> tuple[Self, dict[str, Any]]:
         """Return the result with its streams cut to the budget that they share."""
         stdout, stderr = budget.fit_streams(self.stdout, self.stderr)
-        cuts = [cut for cut in (stdout.truncated, stderr.truncated) if cut]
-        if not cuts:
-            return self, {}
-        total = {key: sum(cut[key] for cut in cuts) for key in ("tokens", "cut")}
-        return self.model_copy(update={"stdout": stdout.text, "stderr": stderr.text}), {"truncated": total}
+        meta = truncation(stdout, stderr)
+        return (self.model_copy(update={"stdout": stdout.text, "stderr": stderr.text}) if meta else self), meta

@@ -10,9 +10,10 @@ from typing import TypeVar
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.ignore import MAX_ENTRIES
+from toolbox_mcp.sandbox.child import Ended
 from toolbox_mcp.sandbox.large_files import Watch, can_watch
 from toolbox_mcp.sandbox.ripgrep import Ripgrep
-from toolbox_mcp.sandbox.runner import Ended, Streaming
+from toolbox_mcp.sandbox.streaming import Streaming
 from toolbox_mcp.tools.progress import Progress
 from toolbox_mcp.tools.read.hits import Row, excerpt
 from toolbox_mcp.tools.read.query import Query, sendable

@@ -8,7 +8,7 @@ from pydantic import Field, PrivateAttr
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.text import visible_name
-from toolbox_mcp.sandbox.service import Sandbox
+from toolbox_mcp.sandbox.service import QUALIFYING, Sandbox
 from toolbox_mcp.sandbox.spec import LeftFile
 from toolbox_mcp.tools.exec_result import ExecResult
 from toolbox_mcp.tools.results import Answer, Budget
@@ -16,9 +16,6 @@ from toolbox_mcp.tools.settings import ToolSettings
 
 LARGEST_CODE = 1 << 20
 """Bytes of a program."""
-
-START_SECONDS = 60.0
-"""What finding a language and qualifying a back end may take at first use; a guess, usually under a second."""
 
 SourceCode = Annotated[str, Field(description="the whole program")]
 
@@ -79,4 +76,4 @@ async def run_code(sandbox: Sandbox, language: str, code: str) -> SandboxResult:
 
 def deadline(settings: ToolSettings, steps: int = 1) -> float:
     """Return the call deadline of a tool with so many sandboxed steps."""
-    return steps * (settings.command_timeout + 5) + START_SECONDS
+    return steps * (settings.command_timeout + 5) + QUALIFYING

@@ -117,7 +117,8 @@ class Leaky:
     async def run(self, job: Any) -> Any:
         """Run it, with every descriptor and the whole environment."""
         from toolbox_mcp.sandbox.capture import Stream
-        from toolbox_mcp.sandbox.runner import Finished, Usage
+        from toolbox_mcp.sandbox.child import Usage
+        from toolbox_mcp.sandbox.runner import Finished
         from toolbox_mcp.sandbox.spec import Result
 
         done = await asyncio.to_thread(

@@ -203,7 +203,6 @@ HEADERS = {
     "aarch64": [Path("/usr/include/asm-generic/unistd.h")],
 }
 TABLES = (seccomp.SERVES, seccomp.DENIED, seccomp.ABSENT, seccomp.PRETENDED, seccomp.ATTRIBUTES, seccomp.SELF_ONLY)
-NAMED_OTHERWISE = {"sendfile": "sendfile64"}
 
 
 @pytest.mark.parametrize("name", ARCHES)

@@ -132,8 +132,7 @@ async def test_a_line_above_the_limit_is_refused_without_being_kept(wired):
 async def test_lone_surrogates_in_an_answer_become_replacement_characters(wired, modern):
     async with wired(modern=modern) as wire:
         wire.write(wire.call(1, "surrogate"))
-        message = await wire.answer(1)
-        assert "\ufffd" in json.dumps(message, ensure_ascii=False) or "error" in message
+        assert await wire.text(1) == "a\ufffdb"
         wire.write(wire.call(2, "echo", text="fine"))
         assert await wire.text(2) == "fine"
 
