@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolbox_mcp.safety.errors import Code, ToolError, not_installed
+from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox import runner
 from toolbox_mcp.sandbox.launch import Held
 from toolbox_mcp.sandbox.linux.confine import SYSTEM
@@ -55,7 +55,11 @@ def program(job: Job) -> list[str]:
         path = os.path.join(folder, name)
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return [path, *job.argv[1:]]
-    raise not_installed(name)
+    raise ToolError(
+        Code.UNAVAILABLE,
+        f"{name} is not installed where a sandboxed program sees it",
+        "the sandbox has the system's own folders; outside of it every folder of the server's PATH counts",
+    )
 
 
 async def finish(
