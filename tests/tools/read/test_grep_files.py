@@ -122,6 +122,12 @@ async def test_refuses_what_cannot_be_searched(call, folder, arguments, code):
     assert await call.code("grep_files", **arguments) == code
 
 
+async def test_a_place_that_is_missing_is_answered_with_what_is_like_it(call, project):
+    (project / "source").mkdir()
+    told = {"error": "there is no sorce", "code": "not_a_directory", "hint": "similar: source"}
+    assert await call("grep_files", pattern="a", path="sorce") == told
+
+
 async def test_a_pattern_that_backtracks_for_ever_is_stopped(call, project):
     from toolbox_mcp.tools.settings import ToolSettings
 
