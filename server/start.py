@@ -39,6 +39,9 @@ async def _serve(config: Config, env: Mapping[str, str], err: IO[str]) -> int:
         if config.transport == "stdio":
             from toolbox_mcp.server.transports import stdio
 
+            if os.isatty(0):
+                err.write("toolbox-mcp: an MCP client is expected on stdin and stdout; Ctrl-C ends this\n")
+                err.flush()
             return await stdio.serve(toolbox.server, direct=toolbox.direct, max_in_flight=config.max_in_flight)
         return await _serve_http(config, toolbox, err)
 

@@ -278,6 +278,23 @@ def test_serve_is_the_default_and_speaks_only_protocol_on_stdout(user):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_whoever_starts_it_in_a_terminal_is_told_what_it_waits_for(user):
+    argv = [sys.executable, "-P", "-m", "toolbox_mcp", "--set", "records=no"]
+    env = {"HOME": str(user.home), "PATH": os.environ["PATH"]}
+    terminal, stdin = os.openpty()
+    with subprocess.Popen(
+        argv, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=user.project
+    ) as server:
+        os.close(stdin)
+        assert server.stderr and server.stdout
+        line = server.stderr.readline()
+        os.write(terminal, b"\x04")
+        out, rest = server.communicate(timeout=30)
+    os.close(terminal)
+    assert line == "toolbox-mcp: an MCP client is expected on stdin and stdout; Ctrl-C ends this\n"
+    assert (out, rest, server.returncode) == ("", "", 0)
+
+
 @pytest.mark.parametrize(("transport", "path"), [("http", "/mcp"), ("sse", "/sse")])
 def test_serving_http_says_where_on_stderr_and_ends_by_a_signal(user, transport, path):
     argv = [sys.executable, "-P", "-m", "toolbox_mcp", "--transport", transport, "--port", "0"]
