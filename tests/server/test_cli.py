@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from toolbox_mcp.server.assembly import lacking
 from toolbox_mcp.server.cli import COMMANDS, Surroundings, main, run
 from toolbox_mcp.server.flags import flag_names
 from toolbox_mcp.server.settings import table
@@ -213,6 +214,30 @@ def test_tools_lists_the_catalogue_with_what_would_open_each(cli):
     assert rows["bash"]["state"] == "set enable_exec_tools: true"
     assert rows["calculator"]["state"] == "add util to toolsets"
     assert all(row["tokens"] > 0 for row in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (["--profile", "orbiter"], ["profile: orbiter"]),
+        (["--toolsets", "read,git"], ["toolsets: git"]),
+        (["--exec-tools", "bash,git_add"], ["exec_tools: git_add"]),
+        (["--toolsets", "read", "--exec-tools", "bash", "--profile", "toolbox"], []),
+        (["--toolsets", "none"], []),
+    ],
+)
+def test_what_is_asked_for_and_has_no_tools_is_told(user, argv, named):
+    without = [tool for tool in TOOLS if tool.group != "git"]
+    assert lacking(user.load(argv), without) == named
+
+
+def test_serve_and_tools_tell_what_has_no_tools(cli, user, monkeypatch):
+    monkeypatch.setattr("toolbox_mcp.server.start.lacking", lambda config: ["profile: orbiter"])
+    told = "this version has no tools for profile: orbiter"
+    assert cli("tools").out.splitlines()[-1] == told
+    # Told before what ends this.
+    ended = cli("serve", "--set", "unsafe_logger=no_such_module:f")
+    assert (ended.status, told in ended.err) == (2, True)
 
 
 def test_tools_is_a_table_that_ends_with_its_sums(cli):
