@@ -232,7 +232,10 @@ class Place:
                 raise refusal(e, self.shown) from None
             if e.errno == errno.ENOTDIR:
                 raise ToolError(Code.NOT_A_DIRECTORY, f"not a folder: {self.shown}", "name a folder") from None
-            raise ToolError(Code.NOT_A_DIRECTORY, f"there is no folder {self.shown}", self.similar()) from None
+            missing = f"there is no folder {self.shown}"
+            raise ToolError(
+                Code.NOT_A_DIRECTORY, missing, self.similar() or "tree shows the folders there are"
+            ) from None
 
     def stat(self, follow: bool = True) -> os.stat_result | None:
         """Return the status, or None where nothing is. follow: False describes a link itself, as an entry place always does."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from toolbox_mcp.safety.errors import Code, ToolError, not_installed
+from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox import runner
 from toolbox_mcp.sandbox.child import ended_with
 from toolbox_mcp.sandbox.launch import Held
@@ -59,7 +59,11 @@ def program(job: Job) -> list[str]:
         path = os.path.join(folder, name)
         if os.path.isfile(path) and os.access(path, os.X_OK):
             return [path, *job.argv[1:]]
-    raise not_installed(name)
+    raise ToolError(
+        Code.UNAVAILABLE,
+        f"{name} is not installed where a sandboxed program sees it",
+        "the sandbox has the system's own folders; outside of it every folder of the server's PATH counts",
+    )
 
 
 async def finish(

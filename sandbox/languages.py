@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from toolbox_mcp.safety.errors import ToolError, not_installed
+from toolbox_mcp.safety.errors import Code, ToolError, not_installed
 from toolbox_mcp.sandbox.linux.confine import SYSTEM
 from toolbox_mcp.sandbox.linux.namespaces import barrier
 from toolbox_mcp.sandbox.runner import run
@@ -19,6 +19,8 @@ from toolbox_mcp.sandbox.spec import MIB, FsPolicy
 
 _ASK_SECONDS = 30.0
 """A guess: version managers take up to half a second to start what they stand for."""
+_TRY = "it has to run as the user and with the environment of this server"
+_MOVE = "every user has to be able to enter the folders that it lies in"
 
 
 @dataclass(frozen=True)
@@ -166,20 +168,31 @@ async def find(language: Language, env: Mapping[str, str], home: str, *, reachab
     to be able to enter its folders. Raises ToolError(unavailable).
     """
     seen: set[str] = set()
+    refusal = not_installed(language.programs[0])
     for candidate in _candidates(language, env):
-        try:
-            answered = await run([candidate, *language.ask], cwd="/", env=env, timeout=_ASK_SECONDS)
-            executable, places = language.tell(answered.stdout.text)
-        except (ToolError, ValueError, TypeError):
+        name = os.path.basename(candidate)
+        if (told := await _told(language, candidate, env)) is None:
+            refusal = ToolError(Code.UNAVAILABLE, f"{name} is installed, and does not work", _TRY)
             continue
-        if answered.exit_code or executable in seen or not os.access(executable, os.X_OK):
+        executable, places = told
+        if executable in seen:
             continue
         seen.add(executable)
         read = _narrow(places, home)
         found = Toolchain(executable, FsPolicy(read=read, links=links_to(executable, read)))
         if reachable_by is None or _open_to(found, reachable_by):
             return found
-    raise not_installed(language.programs[0])
+        refusal = ToolError(Code.UNAVAILABLE, f"{name} is installed where a sandboxed program may not go", _MOVE)
+    raise refusal
+
+
+async def _told(language: Language, candidate: str, env: Mapping[str, str]) -> tuple[str, list[str]] | None:
+    try:
+        answered = await run([candidate, *language.ask], cwd="/", env=env, timeout=_ASK_SECONDS)
+        executable, places = language.tell(answered.stdout.text)
+    except (ToolError, ValueError, TypeError):
+        return None
+    return None if answered.exit_code or not os.access(executable, os.X_OK) else (executable, places)
 
 
 def _open_to(found: Toolchain, uid: int) -> bool:

@@ -1,8 +1,9 @@
 """The MCP server object around the pipeline: the listing, and calls in both protocol eras."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import mcp_types as t
@@ -13,6 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.methods import is_input_required
 from opentelemetry import trace
 
+from toolbox_mcp.safety.text import visible_name
 from toolbox_mcp.server.approvals import ClientAsk
 from toolbox_mcp.server.callers import call_context
 from toolbox_mcp.server.direct import DirectCalls
@@ -26,8 +28,11 @@ from toolbox_mcp.tools.progress import Report
 NAME = "toolbox-mcp"
 
 
-def instructions(listed: Collection[str], *, closed: bool) -> str:
-    """Return how to use the listed tools together. closed: whether there are others that the operator can open."""
+def instructions(listed: Collection[str], folders: Sequence[Path], *, closed: bool) -> str:
+    """Return how to use the listed tools together.
+
+    folders: beside the base. closed: whether there are tools that the operator can open.
+    """
     find = [name for name in ("glob", "grep_files", "tree") if name in listed]
     advice = []
     if find and "read_file" in listed:
@@ -35,6 +40,9 @@ def instructions(listed: Collection[str], *, closed: bool) -> str:
     if {"edit_file", "write_file"} <= {*listed}:
         advice.append("Edit with edit_file rather than rewriting.")
     lines = ["Developer tools over one project folder; paths are relative to it.", " ".join(advice)]
+    if folders:
+        # Nothing else tells of them, as a listing begins at the base.
+        lines[0] += f" Other folders, by absolute paths: {', '.join(visible_name(str(each)) for each in folders)}."
     lines.append("Answers are cut to a token budget: the cut says which argument gets the rest.")
     lines.append("A failure is {error, code, hint}: do what the hint says.")
     if closed:
@@ -117,7 +125,7 @@ def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[An
         NAME,
         version=version(NAME),
         title="Toolbox",
-        instructions=instructions(exposure.listed, closed=bool(exposure.closed)),
+        instructions=instructions(exposure.listed, pipeline.folders[1:], closed=bool(exposure.closed)),
         cache_hints={"tools/list": CacheHint(ttl_ms=3_600_000, scope="public")},
         get_tool_input_schema=schema,
         on_list_tools=list_tools,

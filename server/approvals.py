@@ -49,14 +49,13 @@ class NeedsInput(Exception):
 class Ask(Protocol):
     """Puts a question to the person. about names what is asked for, such as `approval` or `unsafe`."""
 
-    async def __call__(self, about: str, question: str, digest: str) -> bool:
-        """Return the answer; no is also a client that cannot ask, a refusal, and silence. May raise NeedsInput."""
+    async def __call__(self, about: str, question: str, digest: str) -> bool | None:
+        """Return the answer; no is also a refusal, and silence; None a client that cannot ask. May raise NeedsInput."""
         ...
 
 
-async def nobody(about: str, question: str, digest: str) -> bool:
+async def nobody(about: str, question: str, digest: str) -> None:
     """Answer for callers without a person behind them."""
-    return False
 
 
 async def digest(tool: str, arguments: Mapping[str, Any]) -> str:
@@ -112,11 +111,11 @@ class ClientAsk:
     params: t.CallToolRequestParams
     granted: set[str] = field(default_factory=set)
 
-    async def __call__(self, about: str, question: str, digest: str) -> bool:
+    async def __call__(self, about: str, question: str, digest: str) -> bool | None:
         """Put the question, or read the answer that came with the call."""
         capabilities = self.ctx.session.client_capabilities
         if capabilities is None or capabilities.elicitation is None:
-            return False
+            return None
         if self.ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return self._answered(about, question, digest)
         with anyio.move_on_after(PATIENCE):

@@ -67,6 +67,17 @@ def exposure(config: Config, catalogue: Iterable[Tool] = TOOLS) -> Exposure:
     )
 
 
+def lacking(config: Config, catalogue: Iterable[Tool] = TOOLS) -> list[str]:
+    """Return the settings that name tools, groups or a profile of which the catalogue has nothing."""
+    groups = {tool.name: tool.group for tool in catalogue}
+    found = [] if config.profile in ("toolbox", *groups.values()) else [f"profile: {config.profile}"]
+    if not isinstance(config.toolsets, str):
+        found += [f"toolsets: {group}" for group in config.toolsets if group not in groups.values()]
+    if not isinstance(config.exec_tools, str):
+        found += [f"exec_tools: {name}" for name in config.exec_tools if name not in groups]
+    return found
+
+
 @asynccontextmanager
 async def assembled(
     config: Config, env: Mapping[str, str], catalogue: Iterable[Tool] = TOOLS

@@ -2,7 +2,9 @@
 
 import difflib
 import json
+import shlex
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from pydantic import ValidationError
@@ -49,6 +51,15 @@ CLOSE = 0.6
 
 JSON_NAMES = {str: "a string", list: "a list", dict: "an object", bool: "a boolean", int: "a number", float: "a number"}
 WANTED = {"string_type": str, "list_type": list, "dict_type": dict}
+NUMBERS = {
+    "int_type": "an integer",
+    "int_parsing": "an integer",
+    "int_parsing_size": "an integer",
+    "int_from_float": "an integer",
+    "float_type": "a number",
+    "float_parsing": "a number",
+}
+BOUNDS = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le")}
 
 
 class Binder:
@@ -80,7 +91,7 @@ class Binder:
             # What model_validate() does before this takes as long as the validation of two arguments.
             params = self._params.__pydantic_validator__.validate_python(repaired, context=judging)
         except ValidationError as e:
-            raise self._explained(e.errors(include_url=False, include_context=False)[0]) from None
+            raise self._explained(e.errors(include_url=False)[0]) from None
         if judging.refusals:
             raise judging.refusals[0]
         given = dict(params.__dict__)
@@ -121,8 +132,13 @@ class Binder:
             value = error["input"]
             got = JSON_NAMES.get(type(value), "null")
             single = wanted is list and isinstance(value, str) and len(value) < 100 and value[:1] not in "[{"
-            example = f"such as {json.dumps([value], ensure_ascii=False)}" if single else None
+            example = f"such as {json.dumps(_items(where, value), ensure_ascii=False)}" if single else None
             return ToolError(Code.INVALID_ARGS, f"{where}: expected {JSON_NAMES[wanted]}, got {got}"[:500], example)
+        if number := NUMBERS.get(error["type"]):
+            return ToolError(Code.INVALID_ARGS, f"{where}: expected {number}, got {json.dumps(error['input'])[:100]}")
+        if bound := BOUNDS.get(error["type"]):
+            words, key = bound
+            return ToolError(Code.INVALID_ARGS, f"{where}: expected {words} {error.get('ctx', {}).get(key)}")
         message = error["msg"][:1].lower() + error["msg"][1:]
         return ToolError(Code.INVALID_ARGS, f"{where}: {message.replace('input should be', 'expected')}"[:500])
 
@@ -145,6 +161,14 @@ def _decoded(value: str, kind: type) -> Any:
     except (ValueError, RecursionError):
         return value
     return decoded if isinstance(decoded, kind) else value
+
+
+def _items(where: str, value: str) -> list[str]:
+    """Return the list that a string was meant to be: words for the arguments of a program, else the string alone."""
+    if where == "args":
+        with suppress(ValueError):
+            return shlex.split(value)
+    return [value]
 
 
 def _a(kind: str) -> str:

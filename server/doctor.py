@@ -182,7 +182,11 @@ def _sandboxes(config: Config, env: Mapping[str, str]) -> Iterator[Finding]:
     for name, probe in probes.items():
         detail = "; ".join(probe.reasons)
         state = OK if probe.ok else MISSING if needed and name in wanted else ABSENT
-        yield Finding(f"sandbox {name}", state, f"degraded: {detail}" if probe.ok and detail else detail or "contains")
+        yield Finding(
+            f"sandbox {name}",
+            state,
+            f"degraded: {detail}" if probe.ok and detail else detail or "contained the attack on it",
+        )
 
 
 def _records(config: Config) -> Finding:

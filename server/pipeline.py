@@ -5,6 +5,7 @@ import json
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -86,6 +87,11 @@ class Pipeline:
         self._noting = noting
         self._binders: dict[str, Binder] = {}
         self._slots = anyio.Semaphore(rules.max_in_flight, fast_acquire=True)
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Return the allowed folders, the base first."""
+        return self._policy.roots.folders
 
     def may_ask(self, name: str) -> bool:
         """Tell whether a call of a tool may put a question to the person at the client."""
@@ -196,7 +202,7 @@ class Pipeline:
         granted = self._rules.allow_unsafe is True
         if self._rules.allow_unsafe == "ask" and _asks_unsafe(call):
             shown = question(call.tool.name, call.arguments, "Let the agent bypass the guard of")
-            granted = await call.ask("unsafe", shown, await digest(call.tool.name, call.arguments))
+            granted = bool(await call.ask("unsafe", shown, await digest(call.tool.name, call.arguments)))
             call.approved_by = "person" if granted else None
         call.judging = self._judging(call, granted)
 
@@ -236,7 +242,14 @@ class Pipeline:
         if rule == "never" or (rule == "once" and name in call.approved):
             return
         shown = question(name, call.arguments, "Let the agent run")
-        if not await call.ask("approval", shown, await digest(name, call.arguments)):
+        answer = await call.ask("approval", shown, await digest(name, call.arguments))
+        if answer is None:
+            raise ToolError(
+                Code.APPROVAL_DENIED,
+                f"{name} needs the approval of a person, and this client asks none",
+                f"the operator can take {name} out of approvals, or use a client with elicitation",
+            )
+        if not answer:
             raise ToolError(
                 Code.APPROVAL_DENIED, f"the person did not approve {name}", "ask the person before trying again"
             )

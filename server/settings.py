@@ -83,7 +83,7 @@ def setting(
 
 
 _HOST = r"[^\s/\\@?#,*:\[\]]+|\[?[0-9A-Fa-f:.]+\]?"
-_COMMAND = r"[^\s/\\;&|<>$(){}\[\]*?!#~`]+"
+_COMMAND = r"[^\s,/\\;&|<>$(){}\[\]*?!#~`]+"
 _VARIABLE = r"[^\s=]+"
 
 INTERPRETERS: Mapping[str, str] = MappingProxyType(

@@ -13,13 +13,17 @@ from typing import IO, Any
 import anyio
 from mcp_types import CallToolResult, TextContent
 
-from toolbox_mcp.server.assembly import Toolbox, assembled, exposure
+from toolbox_mcp.server.assembly import Toolbox, assembled, exposure, lacking
 from toolbox_mcp.server.config import Config
 from toolbox_mcp.server.errors import ConfigError
 from toolbox_mcp.server.tokens import tokenizer_for
 from toolbox_mcp.server.values import did_you_mean
 from toolbox_mcp.tools.catalogue import TOOLS
 from toolbox_mcp.tools.context import CallContext
+
+log = logging.getLogger(__name__)
+
+LACKING = "this version has no tools for %s"
 
 SESSION = "command-line"
 """The session that the records name for calls made by `toolbox-mcp call`."""
@@ -28,6 +32,8 @@ SESSION = "command-line"
 def serve(config: Config, env: Mapping[str, str], err: IO[str]) -> int:
     """Serve until the client leaves or a signal comes; return the exit status, minus the signal that ended it."""
     start_log(config, err)
+    if lack := lacking(config):
+        log.warning(LACKING, ", ".join(lack))
     confine(config)
     return -anyio.run(_serve, config, env, err)
 
@@ -39,6 +45,9 @@ async def _serve(config: Config, env: Mapping[str, str], err: IO[str]) -> int:
         if config.transport == "stdio":
             from toolbox_mcp.server.transports import stdio
 
+            if os.isatty(0):
+                err.write("toolbox-mcp: an MCP client is expected on stdin and stdout; Ctrl-C ends this\n")
+                err.flush()
             return await stdio.serve(toolbox.server, direct=toolbox.direct, max_in_flight=config.max_in_flight)
         return await _serve_http(config, toolbox, err)
 
@@ -122,6 +131,8 @@ def tool_table(config: Config, *, as_json: bool) -> str:
     names = exposure(config).listed
     listed = [row for row in rows if row.name in names]
     out.append(f"{len(rows)} tools, {len(listed)} listed with {sum(row.tokens for row in listed)} tokens\n")
+    if lack := lacking(config):
+        out.append(LACKING % ", ".join(lack) + "\n")
     return "".join(out)
 
 

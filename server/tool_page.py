@@ -7,6 +7,9 @@ from toolbox_mcp.server.exposure import SHELL_TOOLS
 from toolbox_mcp.server.names import GROUPS
 from toolbox_mcp.server.values import as_yaml
 from toolbox_mcp.tools.base import Access, Tool
+from toolbox_mcp.tools.exec_result import ExecResult
+from toolbox_mcp.tools.results import Record
+from toolbox_mcp.tools.schema import record_schema
 
 HEAD = """\
 # Tools
@@ -17,6 +20,8 @@ What a tool may do is its access. `read`, `state` and `net` tools work with the 
 `exec` tools need `enable_exec_tools` (and have to be in `exec_tools`, where that is a list). `toolbox-mcp tools` shows
 which are exposed under a configuration.
 """
+
+THE_EXEC_FIELDS = "the exec fields"
 
 ACCESS: Mapping[Access, str] = {
     Access.READ: "reads",
@@ -30,7 +35,7 @@ ACCESS: Mapping[Access, str] = {
 def tools_md(catalogue: Iterable[Tool]) -> str:
     """Return the page, by group in the order of GROUPS, and by name within a group."""
     tools = sorted(catalogue, key=lambda tool: tool.name)
-    out = [HEAD]
+    out = [HEAD, f"\nThe *exec fields* of a program that was run are {_fields(ExecResult)}.\n"]
     for group in GROUPS:
         members = [tool for tool in tools if tool.group == group]
         if members:
@@ -43,18 +48,42 @@ def _section(tool: Tool) -> str:
     access = ACCESS[tool.access] + (" and `enable_shell`" if tool.name in SHELL_TOOLS else "")
     record = " Answers with a record." if tool.record else ""
     out = [f"\n### {tool.name}\n\n*{access[0].upper()}{access[1:]}.{record}*\n\n{tool.description.strip()}\n"]
+    same = THE_EXEC_FIELDS if tool.record is ExecResult else ""
+    fields = f"\nFields: {same or _fields(tool.record)}.\n" if tool.record else ""
     properties = tool.wire().input_schema.get("properties", {})
     if not properties:
-        return "".join([*out, "\nIt takes no arguments.\n"])
+        return "".join([*out, "\nIt takes no arguments.\n", fields])
+    # The listing leaves bounds out.
+    bounded = tool.params.model_json_schema()["properties"]
     out.append("\n| argument | type | default | meaning |\n|---|---|---|---|\n")
     for name, schema in properties.items():
         field = tool.params.model_fields[name]
         given = field.get_default(call_default_factory=True)
         default = "required" if field.is_required() else "" if given is None else f"`{as_yaml(given)}`"
         meaning = "lifts this tool's own guard, if the operator grants it" if name == "unsafe" else ""
-        cells = (f"`{name}`", _type(schema), default, schema.get("description", meaning))
+        cells = (f"`{name}`", _type(schema) + _bounds(bounded[name]), default, schema.get("description", meaning))
         out.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |\n")
-    return "".join(out)
+    return "".join([*out, fields])
+
+
+def _fields(record: type[Record]) -> str:
+    whole = record.model_json_schema(mode="serialization")["properties"]
+    shared = ExecResult.model_fields if issubclass(record, ExecResult) and record is not ExecResult else {}
+    found = [THE_EXEC_FIELDS] if shared else []
+    for name, schema in record_schema(record)["properties"].items():
+        if name in shared:
+            continue
+        null = " or null" if {"type": "null"} in whole[name].get("anyOf", ()) else ""
+        found.append(f"`{name}` ({_type(schema)}{null})")
+    return ", ".join(found)
+
+
+def _bounds(schema: Mapping[str, Any]) -> str:
+    found = {key: value for option in (schema, *schema.get("anyOf", ())) for key, value in option.items()}
+    told = [f" {word} {found[key]}" for key, word in (("minimum", "from"), ("maximum", "to")) if key in found]
+    if "maxLength" in found:
+        told.append(f" of {found.get('minLength', 0)} to {found['maxLength']} characters")
+    return "".join(told)
 
 
 def _type(schema: Mapping[str, Any]) -> str:
@@ -68,5 +97,4 @@ def _type(schema: Mapping[str, Any]) -> str:
         return f"list of {_type(schema.get('items', {}))}"
     if kind == "object" and isinstance(schema.get("properties"), dict):
         return "object with " + ", ".join(f"`{name}`" for name in schema["properties"])
-    bounds = [f"{word} {schema[key]}" for key, word in (("minimum", "from"), ("maximum", "to")) if key in schema]
-    return " ".join([kind if isinstance(kind, str) else " or ".join(kind), *bounds])
+    return kind if isinstance(kind, str) else " or ".join(kind)

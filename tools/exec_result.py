@@ -1,6 +1,6 @@
 """The result of a program: the exec fields, and the exec form as its text (TOOLS.md §1.7)."""
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr
 
@@ -9,8 +9,6 @@ from toolbox_mcp.tools.results import Budget, Record, at_most, truncation
 
 FORM = 200
 """Bytes that the exec form adds to the streams, at most; with this much room they fit side by side."""
-
-HOW = "have the program print less, or write to a file and read that"
 
 
 def exec_form(first_line: str, stdout: str, stderr: str, nothing: str) -> str:
@@ -24,6 +22,9 @@ def exec_form(first_line: str, stdout: str, stderr: str, nothing: str) -> str:
 
 class ExecResult(Record):
     """How a program ended and what it wrote. Byte counts are of the whole output, cut or not."""
+
+    rest: ClassVar[str] = "have the program print less, or write to a file and read that"
+    """How to get what the budget cuts off a stream."""
 
     exit_code: int
     signal: str | None
@@ -83,7 +84,7 @@ class ExecResult(Record):
 
     def within(self, budget: Budget) -> tuple[Self, dict[str, Any]]:
         """Return the result with its streams cut to the budget that they share."""
-        stdout, stderr = budget.fit_streams(self.stdout, self.stderr, HOW)
+        stdout, stderr = budget.fit_streams(self.stdout, self.stderr, self.rest)
         meta = truncation(stdout, stderr)
         if not meta:
             return self, {}

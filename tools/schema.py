@@ -24,6 +24,11 @@ def output_schema(record: type[BaseModel], *, named: bool = True) -> dict[str, A
     return {"type": "object", "properties": {name: {} for name in record.model_fields}} if named else {"type": "object"}
 
 
+def record_schema(record: type[BaseModel]) -> dict[str, Any]:
+    """Return the schema of a record with the types of its fields, for the documentation."""
+    return _cleaned(record.model_json_schema(mode="serialization"))
+
+
 def _is_telling(value: object) -> bool:
     return isinstance(value, int | float) and bool(value) and not isinstance(value, bool)
 

@@ -103,6 +103,18 @@ async def test_what_the_person_does_not_approve_does_not_run(call, project, ask,
 
 
 @ERAS
+async def test_a_client_that_cannot_ask_is_told_apart_from_a_person_who_refuses(call, project, ask, mode):
+    ask(mode, Rules(approvals={"write_file": "always"}))
+    call.client_options = {"mode": mode}
+    assert await call("write_file", path="f", content="new") == {
+        "error": "write_file needs the approval of a person, and this client asks none",
+        "code": "approval_denied",
+        "hint": "the operator can take write_file out of approvals, or use a client with elicitation",
+    }
+    assert (project / "f").read_text() == "old"
+
+
+@ERAS
 async def test_always_asks_at_each_call_and_shows_the_tool_and_its_arguments(call, project, ask, mode):
     person = ask(mode, Rules(approvals={"write_file": "always"}), "yes", "no")
     assert await call("write_file", path="f", content="new") == "Overwrote f (3 bytes)"

@@ -36,6 +36,19 @@ async def test_the_name_that_another_server_has_for_it_is_understood(call, name,
 
 
 @pytest.mark.parametrize(
+    ("name", "arguments", "hint"),
+    [
+        ("bash", {"command": "git", "args": "commit -m 'one thing'"}, 'such as ["commit", "-m", "one thing"]'),
+        ("process_start", {"command": "git", "args": "log 'open"}, 'such as ["log \'open"]'),
+        ("edit_lines", {"path": "a", "operation": "insert", "lines": "two words"}, 'such as ["two words"]'),
+    ],
+)
+async def test_a_string_for_a_list_is_answered_with_the_list_that_was_meant(call, name, arguments, hint):
+    answer = await call(name, **arguments)
+    assert (answer["code"], answer["hint"]) == ("invalid_args", hint)
+
+
+@pytest.mark.parametrize(
     ("name", "arguments", "error"),
     [
         ("grep_files", {"query": [0] * 100_000}, "query.0: expected a string, got a number"),

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from toolbox_mcp.server.assembly import lacking
 from toolbox_mcp.server.cli import COMMANDS, Surroundings, main, run
 from toolbox_mcp.server.flags import flag_names
 from toolbox_mcp.server.settings import table
@@ -215,6 +216,30 @@ def test_tools_lists_the_catalogue_with_what_would_open_each(cli):
     assert all(row["tokens"] > 0 for row in rows.values())
 
 
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (["--profile", "orbiter"], ["profile: orbiter"]),
+        (["--toolsets", "read,git"], ["toolsets: git"]),
+        (["--exec-tools", "bash,git_add"], ["exec_tools: git_add"]),
+        (["--toolsets", "read", "--exec-tools", "bash", "--profile", "toolbox"], []),
+        (["--toolsets", "none"], []),
+    ],
+)
+def test_what_is_asked_for_and_has_no_tools_is_told(user, argv, named):
+    without = [tool for tool in TOOLS if tool.group != "git"]
+    assert lacking(user.load(argv), without) == named
+
+
+def test_serve_and_tools_tell_what_has_no_tools(cli, user, monkeypatch):
+    monkeypatch.setattr("toolbox_mcp.server.start.lacking", lambda config: ["profile: orbiter"])
+    told = "this version has no tools for profile: orbiter"
+    assert cli("tools").out.splitlines()[-1] == told
+    # Told before what ends this.
+    ended = cli("serve", "--set", "unsafe_logger=no_such_module:f")
+    assert (ended.status, told in ended.err) == (2, True)
+
+
 def test_tools_is_a_table_that_ends_with_its_sums(cli):
     lines = cli("tools").out.splitlines()
     assert lines[0].split() == ["NAME", "GROUP", "ACCESS", "TOKENS", "STATE"]
@@ -276,6 +301,23 @@ def test_serve_is_the_default_and_speaks_only_protocol_on_stdout(user):
     (line,) = done.stdout.splitlines()
     assert json.loads(line)["result"]["serverInfo"]["name"] == "toolbox-mcp"
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_whoever_starts_it_in_a_terminal_is_told_what_it_waits_for(user):
+    argv = [sys.executable, "-P", "-m", "toolbox_mcp", "--set", "records=no"]
+    env = {"HOME": str(user.home), "PATH": os.environ["PATH"]}
+    terminal, stdin = os.openpty()
+    with subprocess.Popen(
+        argv, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=user.project
+    ) as server:
+        os.close(stdin)
+        assert server.stderr and server.stdout
+        line = server.stderr.readline()
+        os.write(terminal, b"\x04")
+        out, rest = server.communicate(timeout=30)
+    os.close(terminal)
+    assert line == "toolbox-mcp: an MCP client is expected on stdin and stdout; Ctrl-C ends this\n"
+    assert (out, rest, server.returncode) == ("", "", 0)
 
 
 @pytest.mark.parametrize(("transport", "path"), [("http", "/mcp"), ("sse", "/sse")])

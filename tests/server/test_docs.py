@@ -73,6 +73,25 @@ def test_the_page_of_tools_has_every_tool_and_argument():
             assert f"| `{argument}` |" in section
 
 
+@pytest.mark.parametrize(
+    ("tool", "told"),
+    [
+        ("grep_files", "| `context` | integer from 0 to 50 |"),
+        ("read_file", "| `start_line` | integer from 1 |"),
+        ("date_time", "| `format` | string of 1 to 200 characters |"),
+        ("file_info", "Fields: `path` (string or null), `exists` (boolean)"),
+        ("file_info", "`size` (integer or null)"),
+        ("bash", "Fields: the exec fields.\n"),
+        ("run_python", "Fields: the exec fields, `runtime` (string)"),
+        ("process_list", "`processes` (list of object with `id`, `name`"),
+    ],
+)
+def test_the_page_of_tools_tells_bounds_and_the_fields_of_records(tool, told):
+    page = (REPOSITORY / "docs/tools.md").read_text(encoding="utf-8")
+    assert told in page.split(f"\n### {tool}\n")[1].split("\n##")[0]
+    assert "*exec fields* of a program that was run are `exit_code` (integer), `signal` (string or null)" in page
+
+
 def entries() -> list[dict[str, Any]]:
     """Return every entry for a client that the documentation shows."""
     found = [json.loads((REPOSITORY / "mcp.json.example").read_text(encoding="utf-8"))]

@@ -42,3 +42,11 @@ async def test_with_everything_open_they_say_how_the_tools_go_together(call):
         " Edit with edit_file rather than rewriting.\n"
         "Answers are cut to a token budget: the cut says which argument gets the rest.\n" + LAST
     )
+
+
+async def test_they_name_the_folders_that_no_listing_leads_to(call, tmp_path):
+    (tmp_path / "more").mkdir()
+    (tmp_path / "line\nbreak").mkdir()
+    call.roots += [tmp_path / "more", tmp_path / "line\nbreak"]
+    said = (await call.client()).instructions
+    assert f"Other folders, by absolute paths: {tmp_path}/more, {tmp_path}/line<U+000A>break.\n" in said

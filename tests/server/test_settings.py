@@ -259,6 +259,7 @@ BAD: list[tuple[str, Any]] = [
     ("allowed_commands", "/bin/ls"),
     ("allowed_commands", "ls -l"),
     ("allowed_commands", "a,,b"),
+    ("allowed_commands", ["a,b"]),
     ("allowed_commands", "rm;"),
     ("protected_paths", "/etc/**"),
     ("ignored_dirs", "a/b"),

@@ -270,6 +270,9 @@ def _refused(pattern: str, message: str) -> ToolError:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     why = next((line for line in reversed(lines) if line.startswith("error")), lines[-1])
     why = why.removeprefix("error: ").removeprefix("rg: ")
+    if (len(pattern) - len(pattern.rstrip("\\"))) % 2:
+        # It escapes the bracket that closes the group which the pattern is put into, and that would be told.
+        why = "it ends in a backslash that escapes nothing"
     return ToolError(
         Code.BAD_PATTERN,
         f"{pattern[:200]} is not a regular expression: {why[:300]}",

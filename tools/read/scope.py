@@ -12,7 +12,7 @@ from itertools import product
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.ignore import rules_above
 from toolbox_mcp.safety.opening import Links
-from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.roots import FIND, Place
 from toolbox_mcp.safety.text import HEAD, is_binary, visible_name
 from toolbox_mcp.tools.read.globbing import Glob, compiled
 from toolbox_mcp.tools.settings import ToolSettings
@@ -45,7 +45,7 @@ class Scope:
         at = path.target()
         there = at.stat()
         if there is None:
-            raise ToolError(Code.NOT_A_DIRECTORY, f"there is no {path.shown}", "glob finds files by name")
+            raise ToolError(Code.NOT_A_DIRECTORY, f"there is no {path.shown}", path.similar() or FIND)
         file = None
         if not stat.S_ISDIR(there.st_mode):
             if not stat.S_ISREG(there.st_mode):

@@ -1,7 +1,7 @@
 """How a sandboxed program ended, with the images it left."""
 
 from base64 import b64encode
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from mcp_types import ImageContent
 from pydantic import Field, PrivateAttr
@@ -23,6 +23,8 @@ SourceCode = Annotated[str, Field(description="the whole program")]
 class SandboxResult(ExecResult):
     """The exec fields, and where the program ran. degraded_reasons: what that does not contain."""
 
+    # Of the files that it writes only images come back.
+    rest: ClassVar[str] = "have the program print less"
     runtime: str
     degraded: bool
     degraded_reasons: list[str]
@@ -65,7 +67,11 @@ class SandboxResult(ExecResult):
 async def run_code(sandbox: Sandbox, language: str, code: str) -> SandboxResult:
     """Run a program and describe its end. Raises ToolError, also where the program is too long."""
     if len(code.encode("utf-8", "surrogatepass")) > LARGEST_CODE:
-        raise ToolError(Code.TOO_LARGE, "the program is longer than 1 MiB", "read large data from a file instead")
+        raise ToolError(
+            Code.TOO_LARGE,
+            "the program is longer than 1 MiB",
+            "no files come with it; bash can work on those of the project",
+        )
     done = await sandbox.run_code(language, code)
     result = SandboxResult.of(
         done.finished, runtime=done.runtime, degraded=done.degraded, degraded_reasons=list(done.reasons)

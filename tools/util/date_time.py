@@ -38,4 +38,6 @@ def _moment(timestamp: float) -> datetime:
     try:
         return EPOCH + timedelta(seconds=timestamp)
     except (OverflowError, ValueError):
-        raise ToolError(Code.BAD_TIMESTAMP, f"{timestamp:g} is out of range", "years 1 to 9999 can be told") from None
+        raise ToolError(
+            Code.BAD_TIMESTAMP, f"{timestamp:g} is out of range", "it is in seconds, and years 1 to 9999 can be told"
+        ) from None

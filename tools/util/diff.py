@@ -18,7 +18,7 @@ async def diff(
     a: str,
     b: str,
 ) -> Text:
-    """Compare two texts line by line: - only in a, + only in b."""
+    """Compare two texts, not files, line by line: - only in a, + only in b."""
     for name, side in (("a", a), ("b", b)):
         if len(side.encode("utf-8", "surrogatepass")) > MAX_BYTES or side.count("\n") > MAX_LINES:
             raise ToolError(Code.TOO_LARGE, f"{name} is above 1 MiB or {MAX_LINES} lines", "compare smaller parts")

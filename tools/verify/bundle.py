@@ -34,4 +34,4 @@ async def bundle(
         raise ToolError(Code.BAD_GEM, "add needs a gem" if gem is None else f"{action} takes no gem")
     argv = ["bundle", action, *([gem] if gem else [])]
     done = await run(toolchains, progress, argv, settings.toolchain_timeout)
-    return report(f"BUNDLE {'FAILED' if done.exit_code else 'OK'}: {action}", argv, done)
+    return report(f"BUNDLE {'FAILED' if done.exit_code else 'OK'}: {action}", argv, done, more=None)

@@ -18,7 +18,7 @@ from toolbox_mcp.safety.roots import FIND, Place
 from toolbox_mcp.safety.text import visible_name
 from toolbox_mcp.sandbox.programs import Toolchains
 from toolbox_mcp.sandbox.runner import Finished, Seen
-from toolbox_mcp.tools.exec_result import HOW, ExecResult
+from toolbox_mcp.tools.exec_result import ExecResult
 from toolbox_mcp.tools.progress import Progress
 from toolbox_mcp.tools.results import Answer, Budget, Text, at_most
 
@@ -46,18 +46,23 @@ async def run(
 
 
 def report(
-    headline: str, argv: Sequence[str], done: Finished, failures: Finished | None = None, note: str = ""
+    headline: str,
+    argv: Sequence[str],
+    done: Finished,
+    failures: Finished | None = None,
+    note: str = "",
+    more: str | None = "narrow the path",
 ) -> "Report":
     """Return the headline, the command line, the exec form, and last a note if there is one.
 
-    failures: what alone is told where the whole does not fit.
+    failures: what alone is told where the whole does not fit. more: how to get what even so is cut.
     """
     last = f"\n({note})" if note else ""
 
     def form(finished: Finished) -> str:
         return f"{headline}\n$ {visible_name(shlex.join(argv))}\n{ExecResult.of(finished).rendered()}{last}"
 
-    return Report(form(done), HOW, failures=form(failures) if failures else None)
+    return Report(form(done), more, failures=form(failures) if failures else None)
 
 
 def insist(path: Place, selector: str = "(?!)") -> None:

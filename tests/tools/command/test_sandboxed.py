@@ -63,8 +63,20 @@ async def test_without_a_back_end_nothing_runs(call, project, tool):
     assert not (project / "made").exists()
 
 
-async def test_a_program_that_is_not_installed_is_told(confining):
-    assert await confining.code("bash", command="absent-program", sandboxed=True) == "unavailable"
+@pytest.fixture
+def installed_elsewhere(call, tmp_path):
+    """A program in a folder of the PATH that is none of the system's."""
+    program = tmp_path / "absent-program"
+    program.write_text("#!/bin/sh\necho here\n")
+    program.chmod(0o755)
+    call.env["PATH"] += f":{tmp_path}"
+
+
+async def test_a_program_that_only_the_sandbox_does_not_have_is_not_called_missing(installed_elsewhere, confining):
+    assert await confining("bash", command="absent-program") == "exit: 0\n--- stdout ---\nhere"
+    refused = await confining("bash", command="absent-program", sandboxed=True)
+    told = "absent-program is not installed where a sandboxed program sees it"
+    assert (refused["code"], refused["error"]) == ("unavailable", told)
 
 
 async def test_a_sandboxed_command_and_its_variables_may_be_as_long_as_others(confining):

@@ -122,6 +122,25 @@ async def test_refuses_what_cannot_be_searched(call, folder, arguments, code):
     assert await call.code("grep_files", **arguments) == code
 
 
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("a\\", "it ends in a backslash that escapes nothing"),
+        ("(a\\\\", "unclosed group"),
+        ("*.py", "repetition operator missing expression"),
+    ],
+)
+async def test_a_pattern_that_is_none_is_told_why(call, project, pattern, why):
+    answer = await call("grep_files", pattern=pattern)
+    assert (answer["code"], answer["error"]) == ("bad_pattern", f"{pattern} is not a regular expression: {why}")
+
+
+async def test_a_place_that_is_missing_is_answered_with_what_is_like_it(call, project):
+    (project / "source").mkdir()
+    told = {"error": "there is no sorce", "code": "not_a_directory", "hint": "similar: source"}
+    assert await call("grep_files", pattern="a", path="sorce") == told
+
+
 async def test_a_pattern_that_backtracks_for_ever_is_stopped(call, project):
     from toolbox_mcp.tools.settings import ToolSettings
 

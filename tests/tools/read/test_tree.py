@@ -52,3 +52,15 @@ async def test_stops_at_five_hundred_entries(call, project):
 @pytest.mark.parametrize("path", ["Readme", "missing"])
 async def test_what_is_no_folder_is_refused(call, folder, path):
     assert await call.code("tree", path=path) == "not_a_directory"
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "hint"),
+    [
+        ("sr", "there is no folder sr", "similar: src"),
+        ("other/place", "there is no folder other", "tree shows the folders there are"),
+        ("Readme", "not a folder: Readme", "name a folder"),
+    ],
+)
+async def test_the_refusal_leads_on(call, folder, path, error, hint):
+    assert await call("tree", path=path) == {"error": error, "code": "not_a_directory", "hint": hint}

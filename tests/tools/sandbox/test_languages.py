@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.sandbox.conftest import OPTIONS, containers
 
-from toolbox_mcp.safety.errors import ToolError
+from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox.hosted import NOBODY
 from toolbox_mcp.sandbox.languages import LANGUAGES, find
 
@@ -170,6 +170,27 @@ async def test_a_program_ends_at_the_limit_of_memory(run, title):
         assert fields["exit_code"] != 0
         assert "done" not in fields["stdout"]
         assert fields["killed_by"] == "memory" or PROGRAMS[title].refusal in fields["stderr"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reachable_by", "told"),
+    [
+        (None, None, "made-up is not installed"),
+        ("echo no toolchain >&2; exit 1", None, "made-up is installed, and does not work"),
+        ("echo /nowhere", None, "made-up is installed, and does not work"),
+        ('dirname "$(dirname "$0")"', NOBODY, "made-up is installed where a sandboxed program may not go"),
+    ],
+)
+async def test_a_language_that_cannot_be_used_is_told_by_what_is_in_the_way(tmp_path, answer, reachable_by, told):
+    language = replace(LANGUAGES["rust"], programs=("made-up",))
+    (tmp_path / "bin").mkdir(mode=0o700)
+    for name in ("made-up", "rustc") if answer else ():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{answer}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    env = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
+    with pytest.raises(ToolError) as refused:
+        await find(language, env, "/home/operator", reachable_by=reachable_by)
+    assert (refused.value.code, refused.value.error) == (Code.UNAVAILABLE, told)
 
 
 def test_every_language_is_in_the_table():

@@ -35,6 +35,11 @@ async def test_a_moment_out_of_range_is_bad(call, timestamp):
     assert await call.code("date_time", timestamp=timestamp) == "bad_timestamp"
 
 
+async def test_milliseconds_are_answered_with_the_unit_that_is_meant(call):
+    answer = await call("date_time", timestamp=1795236238000)
+    assert answer["hint"] == "it is in seconds, and years 1 to 9999 can be told"
+
+
 @pytest.mark.parametrize("format", ["", "x" * 201, "a\nb", "\x00", "\ud800"])
 async def test_a_format_is_short_and_printable(call, format):
     assert await call.code("date_time", format=format) == "invalid_args"

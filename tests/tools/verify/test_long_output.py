@@ -1,6 +1,7 @@
 """Suites that say more than an answer, or the memory kept for them, can hold."""
 
 import json
+import re
 
 import pytest
 
@@ -48,7 +49,14 @@ async def test_what_fits_is_unchanged(call, fake, framework):
 async def test_a_suite_that_passes_keeps_head_and_tail(short, fake):
     fake("pytest", PASSING)
     answer = await short("run_tests", framework="pytest")
-    assert answer.startswith("TESTS PASSED: exit 0\n") and "tokens cut" in answer and answer.endswith("PASSING")
+    assert answer.startswith("TESTS PASSED: exit 0\n") and answer.endswith("PASSING")
+    assert "tokens cut; narrow the path] ..." in answer
+
+
+async def test_nothing_is_advised_where_nothing_can_be_narrowed(short, fake, files):
+    fake("bundle", PASSING)
+    files(Gemfile="")
+    assert re.search(r"\.\.\. \[about [0-9]+ tokens cut\] \.\.\.", await short("bundle", action="check"))
 
 
 def events(*rows):
