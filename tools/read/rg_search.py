@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.ignore import MAX_ENTRIES
+from toolbox_mcp.safety.text import HEAD
 from toolbox_mcp.sandbox.large_files import Watch, can_watch
 from toolbox_mcp.sandbox.ripgrep import Ripgrep
 from toolbox_mcp.sandbox.runner import Ended, Streaming
@@ -28,6 +29,13 @@ LONGEST = MAX_BYTES + 2**16
 """Bytes of a line of output: a file that is one line, and its path."""
 
 LINE = re.compile(rb"(\d+)(?::(\d+):|-)")
+
+_NUL = re.compile(
+    rb"(\./.+): (?:WARNING: stopped searching binary file after match|binary file matches)"
+    rb' \(found "\\0" byte around offset (\d+)\)\n',
+    re.DOTALL,
+)
+"""What ripgrep says behind the hits of a file in which it then came upon a NUL."""
 
 Cut = str | None
 """Why a search ended early, or None."""
@@ -135,6 +143,11 @@ class Rg:
         matches = 0
         async with self.run(*arguments) as run, aclosing(_records(run)) as records:
             async for path, rest in records:
+                if isinstance(rest, int):
+                    # What stands in its first bytes is searched before it is looked for a NUL.
+                    while rest < HEAD and found and found[-1].path == self.within.name(path):
+                        matches -= found.pop().match
+                    continue
                 row = self._row(path, rest)
                 if row is None:
                     continue
@@ -152,7 +165,7 @@ class Rg:
     def _row(self, path: bytes, rest: bytes) -> Row | None:
         head = LINE.match(rest)
         if not head:
-            return None  # a note about a binary file
+            return None
         name = self.within.name(path)
         if not self.scope.meant(name):
             return None
@@ -175,7 +188,7 @@ class Rg:
             async with self.run(*arguments, *extra) as run, aclosing(_records(run)) as records:
                 async for path, count in records:
                     name = self.within.name(path)
-                    if count.strip().isdigit() and self.scope.meant(name):
+                    if isinstance(count, bytes) and count.strip().isdigit() and self.scope.meant(name):
                         found.append((name, int(count)))
                         if self.sizes:
                             self.sizes.note(name)
@@ -218,8 +231,10 @@ class Rg:
 
     async def matching(self, texts: list[str], query: Query) -> list[int]:
         """Return which of some one-line texts the pattern matches, by index and in their order."""
+        # Where a match could lie over two of them, what divides them is a NUL.
+        divided = b"\0" if query.spans else b"\n"
         argv = [
-            *query.for_ripgrep(),
+            *("--null-data" if argument == "--multiline" else argument for argument in query.for_ripgrep()),
             "--line-number",
             "--no-filename",
             "--text",
@@ -227,11 +242,11 @@ class Rg:
             "--",
             "-",
         ]
-        lines = "\n".join(texts).encode("utf-8", "surrogateescape")
+        lines = divided.join(text.encode("utf-8", "surrogateescape") for text in texts)
         found: list[int] = []
         with self.within.opened() as fd:
             async with self.program.start(argv, cwd=fd, timeout=self.left, stdin=lines) as run:
-                async for line in run.lines():
+                async for line in run.lines(divided):
                     number = line.partition(b":")[0]
                     if number.isdigit():
                         found.append(int(number) - 1)
@@ -240,16 +255,25 @@ class Rg:
         return found
 
 
-async def _records(run: Streaming) -> AsyncGenerator[tuple[bytes, bytes], None]:
-    """Yield (path, what is said of it) for each line of output that begins with a path."""
+async def _records(run: Streaming) -> AsyncGenerator[tuple[bytes, bytes | int], None]:
+    """Yield (path, what is said of it) for each line of output that begins with a path.
+
+    Of a file in which there is a NUL, behind its hits, (path, where that is).
+    """
     pending = b""
     async with aclosing(run.lines(longest=LONGEST)) as lines:
         async for line in lines:
+            # No path goes on in this way.
+            if pending and (line.startswith(b"./") or line == b"--") and (nul := _NUL.fullmatch(pending)):
+                yield nul[1], int(nul[2])
+                pending = b""
             path, null, rest = (pending + line).partition(b"\0")
             # A path that holds a line break comes in pieces; what is said of it holds none.
             pending = path + b"\n" if not null and path.startswith(b"./") else b""
             if null:
                 yield path, rest
+    if nul := _NUL.fullmatch(pending):
+        yield nul[1], int(nul[2])
 
 
 def _judged(run: Streaming, ended: Ended, pattern: str) -> Cut:

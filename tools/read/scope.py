@@ -94,7 +94,8 @@ class Scope:
     def ripgrep(self) -> "RgScope":
         """Return how ripgrep is kept to this scope. Reads the .gitignore files above the folder."""
         if self.file is not None:
-            return RgScope(self.folder, "./", f"./{self.file}", ("--no-ignore", "--hidden"))
+            # Whether it is binary is asked before, of its beginning alone.
+            return RgScope(self.folder, "./", f"./{self.file}", ("--no-ignore", "--hidden", "--text"))
         arguments = ["--hidden"]
         above = rules_above(self.folder) if self.gitignore else b""
         # ripgrep would heed what lies above the root, too, so it is told what holds and looks at nothing above.

@@ -46,13 +46,14 @@ async def _paths(query: Query, rg: Rg, worker: Worker) -> Found:
         wanted = [line.strip() for line in query.block if line.strip()]
         hits = [path for path in shown if any(line in path for line in wanted)]
     elif query.backtracks:
-        text = "\n".join(shown).encode()
-        lines = replace(query, output="lines", before=0, after=0)
+        # Each by itself where a match could otherwise lie over two of them.
+        texts = [(path, path.encode()) for path in shown] if query.spans else [("", "\n".join(shown).encode())]
+        alone = replace(query, output="files" if query.spans else "lines", before=0, after=0)
         try:
-            rows = await backtracking.in_worker(worker, lines, [("", text)], query.limit + 1, rg.left)
+            rows = await backtracking.in_worker(worker, alone, texts, query.limit + 1, rg.left)
         except TimeoutError:
             raise runaway(query.pattern, query.attempt) from None
-        hits = [shown[row.line - 1] for row in rows]
+        hits = [row.path or shown[row.line - 1] for row in rows]
     else:
         hits = [shown[index] for index in await rg.matching(shown, query)]
     stopped = len(hits) > query.limit

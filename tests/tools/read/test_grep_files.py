@@ -382,6 +382,57 @@ async def test_git_is_not_searched_however_it_is_written(call, project, name):
     assert await grep(call, pattern="a rare word") == ["no matches for a rare word"]
 
 
+LATE_NUL = b"hit\n" + b"x\n" * 40_000 + b"\0hit\n"
+
+
+@pytest.mark.parametrize("context", [{}, {"context": 0}])
+async def test_a_file_with_a_nul_behind_its_hits_changes_nothing_of_the_next_one(call, project, context):
+    divider = ["--"] if context else []
+    for name in ("a", "a\nb", "z"):
+        (project / name).write_bytes(LATE_NUL)
+        (project / f"{name}x").write_text("hit\n")
+    names = ["a", "a<U+000A>b", "a<U+000A>bx", "ax", "z", "zx"]
+    rows = [row for name in names for row in (*divider, f"{name}:1: hit")]
+    assert await grep(call, pattern="hit", **context) == rows[len(divider) :]
+
+
+async def test_what_stands_before_the_nul_of_a_binary_file_is_not_shown(call, project):
+    for name in ("a", "c"):
+        (project / name).write_bytes(b"\n\nx\0")
+        (project / f"{name}b").write_text("\n")
+    for limit in (2, 200):
+        assert await grep(call, pattern="^$", limit=limit) == ["ab:1: ", "cb:1: "]
+
+
+async def test_a_file_named_by_itself_is_searched_behind_a_late_nul(call, project):
+    (project / "a").write_bytes(LATE_NUL)
+    (project / "b").write_bytes("hit\n\0hit\n".encode("utf-16"))
+    for engine in ("hit", "hit(?!x)"):
+        assert await grep(call, pattern=engine, path="a") == ["a:1: hit", "a:40002: <U+0000>hit"]
+        assert await grep(call, pattern=engine, path="a", output="count") == ["a: 2"]
+        assert await grep(call, pattern=engine, path="b") == ["b:1: hit", "b:2: <U+0000>hit"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "paths"),
+    [
+        ({"pattern": "(?s)a.*py"}, ["src/a.py"]),
+        ({"pattern": "(?s)(?=a)a.*py"}, ["src/a.py"]),
+        ({"pattern": r"py\nsrc|b"}, ["src/b.py"]),
+        ({"pattern": r"(?=p)py\nsrc"}, None),
+        ({"pattern": "a.py\nsrc", "match": "literal"}, None),
+        ({"pattern": "(?s)^s.*y$"}, ["src/a.py", "src/b.py"]),
+    ],
+)
+async def test_no_match_lies_over_two_paths(call, project, arguments, paths):
+    (project / "src").mkdir()
+    for name in ("a.py", "b.py"):
+        (project / "src" / name).touch()
+    (project / "x.py").touch()
+    told = await call("grep_files", target="path", **arguments)
+    assert told == ("\n".join(paths) if paths else f"no matches for {arguments['pattern']}")
+
+
 LARGE = b"hit\n" + b"x\n" * (5 << 19)
 
 
