@@ -41,6 +41,11 @@ Cut = str | None
 """Why a search ended early, or None."""
 
 
+def in_order(path: str) -> str:
+    """Return what sorts paths as ripgrep does, name by name: where an answer ends, nothing before it is left out."""
+    return path.replace("/", "\0")
+
+
 T = TypeVar("T")
 
 
@@ -130,7 +135,7 @@ class Rg:
             sought, _, cut = await self._rows(query, [*arguments, "--sort=path"], limit + 1, progress)
             # Out of time, what came in any order is better than nothing.
             found = found if cut and len(sought) < limit else sought
-        found.sort(key=lambda row: (row.path, row.line))
+        found.sort(key=lambda row: (in_order(row.path), row.line))
         matches = (row.path for row in found if row.match)
         large = await self._too_large(matches if cut else islice(matches, limit + 1), cut)
         return [row for row in found if row.path not in large] if large else found, cut
@@ -201,7 +206,7 @@ class Rg:
                 found = before or found
             if not full:
                 break
-        found.sort()
+        found.sort(key=lambda one: in_order(one[0]))
         large = await self._too_large((path for path, _ in (found if cut else found[: limit + 1])), cut)
         return [(path, count) for path, count in found if path not in large], cut
 
@@ -223,11 +228,11 @@ class Rg:
             async for raw in names:
                 seen += 1
                 if seen > MAX_ENTRIES:
-                    return sorted(found), f"{MAX_ENTRIES} entries"
+                    return sorted(found, key=in_order), f"{MAX_ENTRIES} entries"
                 name = self.within.name(raw)
                 if self.scope.meant(name):
                     found.append(name)
-            return sorted(found), _judged(run, await run.wait(), shown)
+            return sorted(found, key=in_order), _judged(run, await run.wait(), shown)
 
     async def matching(self, texts: list[str], query: Query) -> list[int]:
         """Return which of some one-line texts the pattern matches, by index and in their order."""

@@ -86,16 +86,16 @@ def told_rows(rows: list[Row], query: Query, scope: Scope, left: int, cut: Cut) 
                 counted[row.path] = counted.get(row.path, 0) + row.begins
         return _counted(list(counted.items()), query, scope, left, cut)
     kept: list[Row] = []
-    last: Row | None = None
-    matches = 0
+    matches = end = 0
     for row in rows:
         if row.match:
             if matches == left:
-                # What was kept since the last match is context of this one as far as it lies beyond reach.
-                kept = [r for r in kept if last and (r.path, r.line) <= (last.path, last.line + query.after)]
-                return Found(_told(kept, query, scope), matches, True, cut)
+                # What was kept behind the last match is context of this one as far as it lies beyond reach.
+                upto = (kept[end - 1].path, kept[end - 1].line + query.after) if end else ("", 0)
+                near = [r for r in kept[end:] if r.path == upto[0] and r.line <= upto[1]]
+                return Found(_told(kept[:end] + near, query, scope), matches, True, cut)
             matches += 1
-            last = row
+            end = len(kept) + 1
         kept.append(row)
     return Found(_told(kept, query, scope), matches, False, cut)
 

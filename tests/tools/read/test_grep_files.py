@@ -142,6 +142,26 @@ async def test_above_the_limit_the_first_matches_by_path_are_told(call, project)
     assert rows == ["00.txt:1: hit", "00.txt:2: hit", "... (stopped at 2 matches)"]
 
 
+@pytest.mark.parametrize("pattern", ["hit", "hit(?!x)"])
+async def test_what_is_cut_off_at_the_limit_comes_after_all_that_is_told(call, project, pattern):
+    # As texts, "a-b" comes before "a/x"; name by name, "a" before "a-b".
+    (project / "a").mkdir()
+    for name, hits in (("a-b", 15), ("a/x", 15), ("b", 400)):
+        (project / name).write_text("hit\n" * hits)
+    for limit in (20, 200):
+        rows = await grep(call, pattern=pattern, limit=limit, before=1)
+        told = [f"a/x:{n}: hit" for n in range(1, 16)] + ["--"] + [f"a-b:{n}: hit" for n in range(1, 16)]
+        assert rows[:21] == told[:21]
+        assert rows[-1] == f"... (stopped at {limit} matches)"
+    for number in range(15):
+        (project / f"a-{number:02}").write_text("hit\n")
+    for limit in (1, 2, 10):
+        names = ["a/x", *(f"a-{number:02}" for number in range(15))]
+        rows = [*names[:limit], f"... (stopped at {limit} matches)"]
+        assert await grep(call, pattern=pattern, output="files", limit=limit) == rows
+        assert await grep(call, query=["hit"], match="block", output="files", limit=limit) == rows
+
+
 async def test_exactly_the_limit_is_not_stopped(call, project):
     (project / "a").write_text("hit\n" * 4)
     assert (await call("grep_files", pattern="hit", limit=4)).count("\n") == 3
