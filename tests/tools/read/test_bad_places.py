@@ -206,6 +206,37 @@ def test_the_last_lines_are_those_of_the_whole_file(project, monkeypatch):
                     assert stretch.count_lines(file.fileno(), 0, feed, go_on) == len(lines)
 
 
+async def test_of_very_many_empty_lines_as_many_as_fit_are_shown(call, project):
+    (project / "f").write_bytes(b"\n" * (6 * 2**20))
+    call.tokens = 10**9
+    text = await call("read_file", path="f", start_line=1)
+    assert text.strip("\n") == "... (stopped at 5 MiB; start_line=5242882 gets the rest)"
+    assert text.startswith("\n" * 5242881 + ".")
+    assert await call("read_file", path="f", start_line=5242882) == "\n" * (2**20 - 2)
+
+
+async def test_on_the_way_to_a_line_each_piece_of_a_file_is_counted_once(call, project, monkeypatch):
+    counted = []
+
+    class Piece(bytes):
+        def count(self, *arguments):
+            counted.append(len(self))
+            return super().count(*arguments)
+
+    pread = os.pread
+    monkeypatch.setattr(stretch.os, "pread", lambda *given: Piece(pread(*given)))
+    (project / "f").write_bytes(b"\n" * 299_999 + b"here\n")
+    assert await call("read_file", path="f", start_line=300_000) == "here"
+    assert sum(counted) <= 300_004
+
+
+async def test_the_numbers_of_the_last_lines_are_right_where_half_a_character_ends_the_file(call, project):
+    (project / "f").write_bytes(b"\xff\xfe" + "a\nb".encode("utf-16-le") + b"\x0a\x0a\x00")
+    whole = await call("read_file", path="f", numbered=True)
+    assert whole == "1\ta\n2\tb\u0a0a\ufffd"
+    assert await call("read_file", path="f", numbered=True, tail=2) == whole
+
+
 async def test_a_tail_of_very_many_lines_is_cut_to_what_fits(call, project):
     call.tokens = 10**9
     (project / "f").write_bytes(b"0123456\n" * 2**20)
