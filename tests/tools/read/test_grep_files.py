@@ -464,6 +464,16 @@ async def test_large_files_are_not_searched_but_found_by_path(call, project):
     assert await grep(call, pattern="hit", path="large") == ["large:1: hit"]
 
 
+async def test_what_cannot_be_sought_in_a_large_file_is_told_where_that_is_named(call, project):
+    (project / "large").write_bytes(LARGE)
+    (project / "small").write_text("hit\nx\n")
+    sought = ({"pattern": "hit(?!y)"}, {"match": "block", "query": ["hit", "x"]})
+    for arguments in sought:
+        assert await call.code("grep_files", path="large", **arguments) == "too_large"
+        assert await grep(call, output="files", **arguments) == ["small"]
+    assert await grep(call, path="large", pattern="hit") == ["large:1: hit"]
+
+
 @pytest.fixture
 def searches(monkeypatch):
     """Return the arguments that ripgrep was started with, of each search."""
