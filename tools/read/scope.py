@@ -12,6 +12,7 @@ from itertools import product
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.ignore import rules_above
 from toolbox_mcp.safety.opening import Links
+from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.safety.text import HEAD, is_binary, visible_name
 from toolbox_mcp.tools.read.globbing import Glob, compiled
@@ -135,9 +136,13 @@ class RgScope:
 
     @contextmanager
     def opened(self) -> Iterator[int]:
-        """Lend a descriptor of the folder that it runs in."""
+        """Lend a descriptor of the folder that it runs in. ToolError path_denied where that may be read and not entered."""
         fd = self.cwd.open_folder()
         try:
+            try:
+                os.stat(".", dir_fd=fd)
+            except OSError as e:
+                raise refusal(e, self.cwd.shown) from None
             yield fd
         finally:
             os.close(fd)

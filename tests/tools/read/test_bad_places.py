@@ -11,7 +11,11 @@ from functools import partial
 import pytest
 
 from toolbox_mcp.safety import ignore
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.roots import Roots
 from toolbox_mcp.tools.read import file_text, list_directory, stretch
+from toolbox_mcp.tools.read.scope import Scope
+from toolbox_mcp.tools.settings import ToolSettings
 
 TOOLS = {
     "read_file": {},
@@ -103,6 +107,25 @@ async def test_what_is_neither_file_nor_folder_is_refused_at_once(call, folder, 
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool != "file_info"])
 async def test_what_is_missing_has_a_code(call, folder, tool, path):
     assert (await answer(call, tool, path))["code"] == MISSING.get(tool, "not_a_directory")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders of this system are not entered by a bit of their own")
+def test_a_folder_that_may_be_read_and_not_entered_is_denied_to_a_search(project):
+    (project / "d").mkdir()
+    roots = Roots([project])
+    me = os.geteuid()
+    try:
+        (project / "d").chmod(0o444)
+        if me == 0:
+            os.seteuid(65534)
+        within = Scope.of(roots.place("d"), None, ToolSettings(), include_ignored=True).ripgrep()
+        with pytest.raises(ToolError) as refused, within.opened():
+            pass
+    finally:
+        os.seteuid(me)
+        (project / "d").chmod(0o755)
+        roots.close()
+    assert refused.value.code is Code.PATH_DENIED
 
 
 async def test_a_walk_passes_by_what_it_must_not_open(call, folder):
