@@ -28,6 +28,8 @@ WALK_DEADLINE = WALK_SECONDS + 5
 _SIMPLE = re.compile(r"(?=.)[\w.*?+@~ -]*(?:\{[\w.+-]+(?:,[\w.+-]+)*\}[\w.*?-]*)?", re.ASCII)
 """Globs that ripgrep reads as we do: no classes, and no braces in braces or with nothing in them."""
 
+_WILD = re.compile(r"[*?]+")
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -118,7 +120,10 @@ class Scope:
         if self.glob is None or self.glob.startswith("!"):
             return []
         name = self.glob.rpartition("/")[2]
-        return [f"--type-add=meant:{name}", "--type=meant"] if _SIMPLE.fullmatch(name) and name != "**" else []
+        if not _SIMPLE.fullmatch(name):
+            return []
+        # For ripgrep `?` is one byte, where it is one character.
+        return [f"--type-add=meant:{_WILD.sub('*', name)}", "--type=meant"]
 
 
 @dataclass(frozen=True)

@@ -365,6 +365,16 @@ async def test_a_glob_says_which_files(call, project, glob, files, pattern):
         assert await grep(call, pattern="", query=["hit"], match="block", glob=glob, output="files") == files
 
 
+@pytest.mark.parametrize("pattern", ["hit", "(?=hit)"])
+async def test_in_a_glob_a_question_mark_is_a_character_and_no_byte(call, project, pattern):
+    for name in ("é.py", "aé", "ab.py", "日"):
+        (project / name).write_text("hit\n")
+    assert await grep(call, pattern=pattern, glob="?.py", output="files") == ["é.py"]
+    assert await grep(call, pattern=pattern, glob="?{.py,é}", output="files") == ["aé", "é.py"]
+    assert await grep(call, pattern=pattern, glob="??*", output="files") == ["ab.py", "aé", "é.py"]
+    assert await grep(call, pattern=pattern, glob="?", output="files") == ["日"]
+
+
 @pytest.mark.parametrize("pattern", ["needle", "needle(?!x)"])
 async def test_a_line_of_megabytes_is_cut_around_the_match(call, project, pattern):
     (project / "a").write_text("é" * 1_000_000 + "needle" + "ü" * 1_000_000 + "\n")
