@@ -594,6 +594,12 @@ async def test_counts_are_the_same_from_both_engines(call, project, pattern, cou
     assert await grep(call, pattern=pattern, output="files") == ["a"]
 
 
+async def test_the_end_of_a_file_is_no_line_of_a_block(call, project):
+    (project / "a").write_text("x\nhit\n")
+    (project / "b").write_text("hit\n\n")
+    assert await grep(call, query=["hit", ""], match="block") == ["b:1-2:", "1\thit", "2\t"]
+
+
 async def test_an_empty_file_has_no_lines(call, project):
     (project / "a").touch()
     for pattern in ("^", "(?=)", "$"):
