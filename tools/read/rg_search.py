@@ -30,6 +30,8 @@ LONGEST = MAX_BYTES + 2**16
 
 LINE = re.compile(rb"(\d+)(?::(\d+):|-)")
 
+_NO_FOLDER = "rg: failed to get current working directory"
+
 _NUL = re.compile(
     rb"(\./.+): (?:WARNING: stopped searching binary file after match|binary file matches)"
     rb' \(found "\\0" byte around offset (\d+)\)\n',
@@ -285,9 +287,11 @@ def _judged(run: Streaming, ended: Ended, pattern: str) -> Cut:
     """Return why a search ended early; ToolError bad_pattern where ripgrep refused the pattern, unavailable where it failed."""
     if run.timed_out:
         return f"{WALK_SECONDS:g} s"
-    # Files that cannot be read go without a message, so what is told is about the pattern.
-    if ended.status == 2 and run.stderr_tail.strip():
-        raise _refused(pattern, run.stderr_tail)
+    # Files that cannot be read go without a message, so what else is told is about the pattern.
+    if ended.status == 2 and (message := run.stderr_tail.strip()):
+        if message.startswith(_NO_FOLDER):
+            raise ToolError(Code.NOT_A_DIRECTORY, "the folder was removed while it was searched")
+        raise _refused(pattern, message)
     if ended.signal is None and ended.status > 2:
         # It did not get as far as searching: a library of it is missing, say.
         raise ToolError(Code.UNAVAILABLE, f"ripgrep does not run: it ended with status {ended.status}")

@@ -627,6 +627,22 @@ async def test_files_and_counts_stop_at_the_limit_by_path(call, project):
     assert len(await grep(call, pattern="hit", output="files", limit=40)) == 40
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder that is open cannot be removed there")
+@pytest.mark.parametrize("arguments", [{}, {"output": "count"}, {"target": "path"}, {"match": "block"}])
+async def test_a_folder_that_is_removed_meanwhile_is_no_mistake_in_the_pattern(call, project, monkeypatch, arguments):
+    (project / "d").mkdir()
+    start = Ripgrep.start
+
+    def removed(self, argv, **options):
+        if (project / "d").exists():
+            (project / "d").rmdir()
+        return start(self, argv, **options)
+
+    monkeypatch.setattr(Ripgrep, "start", removed)
+    sought = {"query": ["hit"]} if "match" in arguments else {"pattern": "hit"}
+    assert await call.code("grep_files", path="d", **sought, **arguments) == "not_a_directory"
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a script")
 async def test_a_ripgrep_that_does_not_run_is_no_search_without_hits(call, project, tmp_path_factory, monkeypatch):
     (project / "a").write_text("hit\n")
