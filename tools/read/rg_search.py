@@ -152,7 +152,9 @@ class Rg:
             async for path, rest in records:
                 if isinstance(rest, int):
                     # What stands in its first bytes is searched before it is looked for a NUL.
-                    while rest < HEAD and found and found[-1].path == self.within.name(path):
+                    while (
+                        rest < HEAD and self.scope.file is None and found and found[-1].path == self.within.name(path)
+                    ):
                         matches -= found.pop().match
                     continue
                 row = self._row(path, rest)

@@ -1,5 +1,6 @@
 """Where a search looks: a folder or one file, without what is ignored."""
 
+import codecs
 import os
 import re
 import stat
@@ -97,8 +98,7 @@ class Scope:
     def ripgrep(self) -> "RgScope":
         """Return how ripgrep is kept to this scope. Reads the .gitignore files above the folder."""
         if self.file is not None:
-            # Whether it is binary is asked before, of its beginning alone.
-            return RgScope(self.folder, "./", f"./{self.file}", ("--no-ignore", "--hidden", "--text"))
+            return RgScope(self.folder, "./", f"./{self.file}", ("--no-ignore", "--hidden", *self._as_text()))
         arguments = ["--hidden"]
         above = rules_above(self.folder) if self.gitignore else b""
         # ripgrep would heed what lies above the root, too, so it is told what holds and looks at nothing above.
@@ -111,6 +111,21 @@ class Scope:
             return RgScope(self.folder, "./", "./", tuple(arguments))
         below = "".join(f"{part}/" for part in self.folder.parts)
         return RgScope(replace(self.folder, parts=()), f"./{below}", f"./{below}", tuple(arguments), above)
+
+    def _as_text(self) -> list[str]:
+        """Return the argument by which a NUL ends no search of one file; whether it is binary is asked of its beginning.
+
+        What ripgrep has to decode it holds in memory up to a line break or a NUL: of a hole, as much as there is.
+        """
+        assert self.file is not None
+        try:
+            fd = self.folder.child(self.file).open_file()
+        except ToolError:
+            return []
+        try:
+            return [] if os.pread(fd, 2, 0) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else ["--text"]
+        finally:
+            os.close(fd)
 
     def _narrowed(self) -> list[str]:
         """Return arguments that leave out early what the glob cannot mean, by the last component.

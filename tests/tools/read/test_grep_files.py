@@ -436,11 +436,17 @@ async def test_what_stands_before_the_nul_of_a_binary_file_is_not_shown(call, pr
 
 async def test_a_file_named_by_itself_is_searched_behind_a_late_nul(call, project):
     (project / "a").write_bytes(LATE_NUL)
-    (project / "b").write_bytes("hit\n\0hit\n".encode("utf-16"))
     for engine in ("hit", "hit(?!x)"):
         assert await grep(call, pattern=engine, path="a") == ["a:1: hit", "a:40002: <U+0000>hit"]
         assert await grep(call, pattern=engine, path="a", output="count") == ["a: 2"]
-        assert await grep(call, pattern=engine, path="b") == ["b:1: hit", "b:2: <U+0000>hit"]
+
+
+async def test_a_hole_in_what_has_to_be_decoded_is_not_held_in_memory(call, project, searches):
+    with (project / "f").open("wb") as file:
+        file.write("text\n".encode("utf-16") * 2000)
+        file.truncate(2**24)
+    assert await grep(call, pattern="hit", path="f") == ["no matches for hit"]
+    assert "--text" not in searches[0]
 
 
 @pytest.mark.parametrize(
