@@ -593,7 +593,10 @@ async def test_where_open_files_are_not_shown_sizes_are_asked_for(call, mixed, s
     assert asked_for_sizes(searches) == [True]
 
 
-@pytest.mark.parametrize(("pattern", "count"), [("b", 2), ("b(?!x)", 2), ("b\\na", 2), ("(b)\\na(?!x)", 2)])
+@pytest.mark.parametrize(
+    ("pattern", "count"),
+    [("b", 2), ("b(?!x)", 2), ("b\\na", 2), ("(b)\\na(?!x)", 2), ("\\n[ab]", 4), ("\\n[ab](?!x)", 4)],
+)
 async def test_counts_are_the_same_from_both_engines(call, project, pattern, count):
     (project / "a").write_text("a\nb b\na\nb\na\n")
     assert await grep(call, pattern=pattern, output="count") == [f"a: {count}"]
