@@ -175,6 +175,8 @@ def compile_ignore(data: bytes) -> Ignore | None:
         mark = "/" * folder_only
         anchored = "/" in pattern
         pattern = pattern.removeprefix("/")
+        if anchored and "" in pattern.split("/"):
+            continue  # no path holds two slashes in a row
         for simple in _spelled_out(pattern):
             if not _SPECIAL.search(simple):
                 folder, _, name = simple.rpartition("/")
@@ -347,6 +349,6 @@ def _class(glob: str, at: int) -> tuple[int, str]:
                     return -1, ""
                 high = glob[at]
                 at += 1
-        if low <= high:
-            items.append(re.escape(low) if low == high else f"{re.escape(low)}-{re.escape(high)}")
+        # Of a range that runs backwards, git has looked at its first character already.
+        items.append(re.escape(low) if low >= high else f"{re.escape(low)}-{re.escape(high)}")
     return -1, ""

@@ -216,7 +216,7 @@ class Settings:
         ),
         "Folders that listing and searching do not enter.",
     )
-    respect_gitignore: bool = setting(boolean(), True, "Listing and searching skip what `.gitignore` files exclude.")
+    respect_gitignore: bool = setting(boolean(), True, "Trees and searches skip what `.gitignore` files exclude.")
     max_output_tokens: int = setting(whole(), 2000, "Tokens of text in one answer; below 1 counts as 1.")
     tokenizer_model: str = setting(text("the name of a model"), "gpt-4o", "Model whose tokenizer counts.")
     regex_timeout: float = setting(seconds(), 2.0, "Seconds for one match attempt of a backtracking pattern.")

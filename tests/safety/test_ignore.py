@@ -280,6 +280,8 @@ def test_an_entry_can_be_opened(project, roots, content):
         ("[]]x", "]x", "x"),
         ("[a/]x", "", "ax"),
         ("[[:digit:]]x", "1x", "ax"),
+        ("[b-a]x", "bx", "ax x"),
+        ("//a|d//a|//*.c|**//", "", "a a/ d/a a.c d/"),
         ("[[:nope:]]x", "", "nx :x"),
         ("[a", "", "a [a"),
         ("a\\", "", "a a\\"),

@@ -75,7 +75,10 @@ def _read(scope: Scope, paths: list[str], stop: Stop) -> tuple[list[File], int]:
 
 
 def read_searchable(scope: Scope, path: str) -> bytes | None:
-    """Return the bytes of a file below the scope's folder, or None for what is not searched."""
+    """Return the bytes of a file below the scope's folder, or None for what is not searched.
+
+    ToolError too_large where it is the one file of the scope.
+    """
     place = scope.folder
     for name in path.split("/"):
         place = place.child(name)
@@ -89,4 +92,12 @@ def read_searchable(scope: Scope, path: str) -> bytes | None:
             data += piece
     finally:
         os.close(fd)
-    return bytes(data) if len(data) <= MAX_BYTES else None
+    if len(data) <= MAX_BYTES:
+        return bytes(data)
+    if scope.file is None:
+        return None
+    raise ToolError(
+        Code.TOO_LARGE,
+        f"{scope.shown(path)} is above 5 MiB, too large for blocks, look-around and back-references",
+        "a pattern without these is searched for in a file of any size",
+    )

@@ -41,7 +41,7 @@ def _look(query: Query, block: list[str], scope: Scope, paths: list[str], found:
             return
         if data is None or is_binary(data[:HEAD]):
             continue
-        lines = decode(data).lf.split("\n")
+        lines = decode(data).lf.removesuffix("\n").split("\n")
         starts = lines_of.find(wanted, (line.casefold() for line in lines) if query.ignore_case else lines)
         if not starts:
             continue

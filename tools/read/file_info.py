@@ -150,9 +150,9 @@ def _looked_into(
     try:
         fd = place.open_file()
     except ToolError as refused:
-        if refused.code is not Code.PATH_DENIED:
+        if refused.code not in (Code.PATH_DENIED, Code.NOT_A_FILE):
             raise
-        # May be seen and not read: what the folder says of it is still true.
+        # May be seen and not read, or is gone by now: what the folder said of it was true.
         return status, _Content()
     try:
         data = bytearray()

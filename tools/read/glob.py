@@ -10,7 +10,7 @@ from toolbox_mcp.safety.paths import ProjectPath
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.safety.text import visible_name
 from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.read.globbing import Glob, compiled
+from toolbox_mcp.tools.read.globbing import Glob, compiled, expanded
 from toolbox_mcp.tools.read.scope import WALK_DEADLINE
 from toolbox_mcp.tools.results import Text
 from toolbox_mcp.tools.services import Settings
@@ -28,7 +28,7 @@ async def glob(
     include_ignored: bool = False,
 ) -> Text:
     """Find files by path, such as src/**/*.{ts,tsx}."""
-    if pattern.startswith("/") or ".." in pattern.split("/"):
+    if _leaves(pattern) or any(map(_leaves, expanded(pattern))):
         raise ToolError(Code.PATH_DENIED, f"{pattern} leaves the folder", "give the folder as base")
     wanted = compiled(pattern.removeprefix("./"))
 
@@ -36,6 +36,10 @@ async def glob(
         return _found(base, pattern, wanted, settings, include_ignored, stop)
 
     return Text(await reading(found), "narrow the pattern or the base")
+
+
+def _leaves(pattern: str) -> bool:
+    return pattern.startswith("/") or ".." in pattern.split("/")
 
 
 def _found(base: Place, pattern: str, wanted: Glob, settings: ToolSettings, include_ignored: bool, stop: Stop) -> str:

@@ -69,7 +69,6 @@ def _below(place: Place, settings: Settings, hidden: bool, wanted: Wanted, stop:
     walk = Walk(
         place,
         ignored_dirs=settings.ignored_dirs,
-        gitignore=settings.respect_gitignore,
         hidden=hidden,
         sizes=True,
         show_ignored=True,

@@ -1,7 +1,6 @@
 """Matching lines with the backtracking engine. Runs in the worker, so it imports little."""
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 from toolbox_mcp.safety.errors import Code, ToolError
@@ -40,9 +39,13 @@ def matches_in(
             continue
         text = decode(data).lf
         lines = text.removesuffix("\n").split("\n") if text else []
-        most = {"lines": left, "files": 1}.get(output, len(lines))
+        most = {"lines": left, "files": 1}.get(output, len(lines) + 1)
+        hits: dict[int, int] = {}
         try:
-            hits = list(islice(search(compiled, text, lines, attempt), most))
+            for number, column in search(compiled, text, lines, attempt):
+                hits[number] = column
+                if len(hits) >= most:
+                    break
         except TimeoutError:
             raise runaway(pattern, attempt) from None
         left -= len(hits) if output == "lines" else bool(hits)
@@ -60,19 +63,25 @@ def _by_line(compiled: Any, text: str, lines: list[str], attempt: float) -> Iter
 
 
 def _spanning(compiled: Any, text: str, lines: list[str], attempt: float) -> Iterator[tuple[int, int]]:
-    """Yield each line that a match touches, and where in it the match begins; -1 where it began before."""
-    line, at, reported = 0, 0, -1
+    """Yield each line that a match touches, and where in it the match begins; -1 where it began before.
+
+    A line in which a match ends and another begins comes twice.
+    """
+    line, at, reported, begun = 0, 0, -1, -1
     for found in compiled.finditer(text, timeout=attempt):
         line += text.count("\n", at, found.start())
         at = found.start()
-        for number in range(line, line + found[0].removesuffix("\n").count("\n") + 1):
+        if begun < line < len(lines):
+            yield line, at - (text.rfind("\n", 0, at) + 1)
+            begun = line
+            reported = max(reported, line)
+        for number in range(line + 1, line + found[0].removesuffix("\n").count("\n") + 1):
             if reported < number < len(lines):
-                yield number, found.start() - (text.rfind("\n", 0, found.start()) + 1) if number == line else -1
+                yield number, -1
                 reported = number
 
 
-def _with_context(path: str, lines: list[str], hits: list[tuple[int, int]], before: int, after: int) -> list[Match]:
-    columns = dict(hits)
+def _with_context(path: str, lines: list[str], columns: dict[int, int], before: int, after: int) -> list[Match]:
     wanted = sorted({n for hit in columns for n in range(max(0, hit - before), min(len(lines), hit + after + 1))})
     return [
         (path, n + 1, shortened(lines[n], max(0, columns.get(n, 0))), n in columns, columns.get(n, -1) >= 0)

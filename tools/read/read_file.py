@@ -97,7 +97,12 @@ async def _binary(path: Place, parser: Parser) -> tuple[Blocks, str]:
             scaled, mime = await parser.call(images.scaled, data, deadline=IMAGE_TIME)
         except WorkerFailure:
             raise ToolError(Code.TOO_LARGE, f"{path.shown} takes too much to decode") from None
-        return Blocks([ImageContent(type="image", data=b64encode(scaled).decode(), mime_type=mime)], meta), tag
+        except ToolError as refused:
+            # Damaged, it is no image but a file like any other, whose bytes were asked for.
+            if refused.code is not Code.BINARY_FILE:
+                raise
+        else:
+            return Blocks([ImageContent(type="image", data=b64encode(scaled).decode(), mime_type=mime)], meta), tag
     resource = BlobResourceContents(
         uri=f"toolbox://files/{quote(path.shown)}", mime_type="application/octet-stream", blob=b64encode(data).decode()
     )

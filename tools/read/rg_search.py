@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.ignore import MAX_ENTRIES
+from toolbox_mcp.safety.text import HEAD
 from toolbox_mcp.sandbox.child import Ended
 from toolbox_mcp.sandbox.large_files import Watch, can_watch
 from toolbox_mcp.sandbox.ripgrep import Ripgrep
@@ -30,8 +31,22 @@ LONGEST = MAX_BYTES + 2**16
 
 LINE = re.compile(rb"(\d+)(?::(\d+):|-)")
 
+_NO_FOLDER = "rg: failed to get current working directory"
+
+_NUL = re.compile(
+    rb"(\./.+): (?:WARNING: stopped searching binary file after match|binary file matches)"
+    rb' \(found "\\0" byte around offset (\d+)\)\n',
+    re.DOTALL,
+)
+"""What ripgrep says behind the hits of a file in which it then came upon a NUL."""
+
 Cut = str | None
 """Why a search ended early, or None."""
+
+
+def in_order(path: str) -> str:
+    """Return what sorts paths as ripgrep does, name by name: where an answer ends, nothing before it is left out."""
+    return path.replace("/", "\0")
 
 
 T = TypeVar("T")
@@ -123,7 +138,7 @@ class Rg:
             sought, _, cut = await self._rows(query, [*arguments, "--sort=path"], limit + 1, progress)
             # Out of time, what came in any order is better than nothing.
             found = found if cut and len(sought) < limit else sought
-        found.sort(key=lambda row: (row.path, row.line))
+        found.sort(key=lambda row: (in_order(row.path), row.line))
         matches = (row.path for row in found if row.match)
         large = await self._too_large(matches if cut else islice(matches, limit + 1), cut)
         return [row for row in found if row.path not in large] if large else found, cut
@@ -136,6 +151,13 @@ class Rg:
         matches = 0
         async with self.run(*arguments) as run, aclosing(_records(run)) as records:
             async for path, rest in records:
+                if isinstance(rest, int):
+                    # What stands in its first bytes is searched before it is looked for a NUL.
+                    while (
+                        rest < HEAD and self.scope.file is None and found and found[-1].path == self.within.name(path)
+                    ):
+                        matches -= found.pop().match
+                    continue
                 row = self._row(path, rest)
                 if row is None:
                     continue
@@ -153,7 +175,7 @@ class Rg:
     def _row(self, path: bytes, rest: bytes) -> Row | None:
         head = LINE.match(rest)
         if not head:
-            return None  # a note about a binary file
+            return None
         name = self.within.name(path)
         if not self.scope.meant(name):
             return None
@@ -176,7 +198,7 @@ class Rg:
             async with self.run(*arguments, *extra) as run, aclosing(_records(run)) as records:
                 async for path, count in records:
                     name = self.within.name(path)
-                    if count.strip().isdigit() and self.scope.meant(name):
+                    if isinstance(count, bytes) and count.strip().isdigit() and self.scope.meant(name):
                         found.append((name, int(count)))
                         if self.sizes:
                             self.sizes.note(name)
@@ -189,7 +211,7 @@ class Rg:
                 found = before or found
             if not full:
                 break
-        found.sort()
+        found.sort(key=lambda one: in_order(one[0]))
         large = await self._too_large((path for path, _ in (found if cut else found[: limit + 1])), cut)
         return [(path, count) for path, count in found if path not in large], cut
 
@@ -211,16 +233,18 @@ class Rg:
             async for raw in names:
                 seen += 1
                 if seen > MAX_ENTRIES:
-                    return sorted(found), f"{MAX_ENTRIES} entries"
+                    return sorted(found, key=in_order), f"{MAX_ENTRIES} entries"
                 name = self.within.name(raw)
                 if self.scope.meant(name):
                     found.append(name)
-            return sorted(found), _judged(run, await run.wait(), shown)
+            return sorted(found, key=in_order), _judged(run, await run.wait(), shown)
 
     async def matching(self, texts: list[str], query: Query) -> list[int]:
         """Return which of some one-line texts the pattern matches, by index and in their order."""
+        # Where a match could lie over two of them, what divides them is a NUL.
+        divided = b"\0" if query.spans else b"\n"
         argv = [
-            *query.for_ripgrep(),
+            *("--null-data" if argument == "--multiline" else argument for argument in query.for_ripgrep()),
             "--line-number",
             "--no-filename",
             "--text",
@@ -228,11 +252,11 @@ class Rg:
             "--",
             "-",
         ]
-        lines = "\n".join(texts).encode("utf-8", "surrogateescape")
+        lines = divided.join(text.encode("utf-8", "surrogateescape") for text in texts)
         found: list[int] = []
         with self.within.opened() as fd:
             async with self.program.start(argv, cwd=fd, timeout=self.left, stdin=lines) as run:
-                async for line in run.lines():
+                async for line in run.lines(divided):
                     number = line.partition(b":")[0]
                     if number.isdigit():
                         found.append(int(number) - 1)
@@ -241,25 +265,36 @@ class Rg:
         return found
 
 
-async def _records(run: Streaming) -> AsyncGenerator[tuple[bytes, bytes], None]:
-    """Yield (path, what is said of it) for each line of output that begins with a path."""
+async def _records(run: Streaming) -> AsyncGenerator[tuple[bytes, bytes | int], None]:
+    """Yield (path, what is said of it) for each line of output that begins with a path.
+
+    Of a file in which there is a NUL, behind its hits, (path, where that is).
+    """
     pending = b""
     async with aclosing(run.lines(longest=LONGEST)) as lines:
         async for line in lines:
+            # No path goes on in this way.
+            if pending and (line.startswith(b"./") or line == b"--") and (nul := _NUL.fullmatch(pending)):
+                yield nul[1], int(nul[2])
+                pending = b""
             path, null, rest = (pending + line).partition(b"\0")
             # A path that holds a line break comes in pieces; what is said of it holds none.
             pending = path + b"\n" if not null and path.startswith(b"./") else b""
             if null:
                 yield path, rest
+    if nul := _NUL.fullmatch(pending):
+        yield nul[1], int(nul[2])
 
 
 def _judged(run: Streaming, ended: Ended, pattern: str) -> Cut:
     """Return why a search ended early; ToolError bad_pattern where ripgrep refused the pattern, unavailable where it failed."""
     if run.timed_out:
         return f"{WALK_SECONDS:g} s"
-    # Files that cannot be read go without a message, so what is told is about the pattern.
-    if ended.status == 2 and run.stderr_tail.strip():
-        raise _refused(pattern, run.stderr_tail)
+    # Files that cannot be read go without a message, so what else is told is about the pattern.
+    if ended.status == 2 and (message := run.stderr_tail.strip()):
+        if message.startswith(_NO_FOLDER):
+            raise ToolError(Code.NOT_A_DIRECTORY, "the folder was removed while it was searched")
+        raise _refused(pattern, message)
     if ended.signal is None and ended.status > 2:
         # It did not get as far as searching: a library of it is missing, say.
         raise ToolError(Code.UNAVAILABLE, f"ripgrep does not run: it ended with status {ended.status}")

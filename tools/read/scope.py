@@ -1,5 +1,6 @@
 """Where a search looks: a folder or one file, without what is ignored."""
 
+import codecs
 import os
 import re
 import stat
@@ -12,6 +13,7 @@ from itertools import product
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.ignore import rules_above
 from toolbox_mcp.safety.opening import Links
+from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.roots import FIND, Place
 from toolbox_mcp.safety.text import HEAD, is_binary, visible_name
 from toolbox_mcp.tools.read.globbing import Glob, compiled
@@ -26,6 +28,8 @@ WALK_DEADLINE = WALK_SECONDS + 5
 
 _SIMPLE = re.compile(r"(?=.)[\w.*?+@~ -]*(?:\{[\w.+-]+(?:,[\w.+-]+)*\}[\w.*?-]*)?", re.ASCII)
 """Globs that ripgrep reads as we do: no classes, and no braces in braces or with nothing in them."""
+
+_WILD = re.compile(r"[*?]+")
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class Scope:
     def ripgrep(self) -> "RgScope":
         """Return how ripgrep is kept to this scope. Reads the .gitignore files above the folder."""
         if self.file is not None:
-            return RgScope(self.folder, "./", f"./{self.file}", ("--no-ignore", "--hidden"))
+            return RgScope(self.folder, "./", f"./{self.file}", ("--no-ignore", "--hidden", *self._as_text()))
         arguments = ["--hidden"]
         above = rules_above(self.folder) if self.gitignore else b""
         # ripgrep would heed what lies above the root, too, so it is told what holds and looks at nothing above.
@@ -108,6 +112,21 @@ class Scope:
         below = "".join(f"{part}/" for part in self.folder.parts)
         return RgScope(replace(self.folder, parts=()), f"./{below}", f"./{below}", tuple(arguments), above)
 
+    def _as_text(self) -> list[str]:
+        """Return the argument by which a NUL ends no search of one file; whether it is binary is asked of its beginning.
+
+        What ripgrep has to decode it holds in memory up to a line break or a NUL: of a hole, as much as there is.
+        """
+        assert self.file is not None
+        try:
+            fd = self.folder.child(self.file).open_file()
+        except ToolError:
+            return []
+        try:
+            return [] if os.pread(fd, 2, 0) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else ["--text"]
+        finally:
+            os.close(fd)
+
     def _narrowed(self) -> list[str]:
         """Return arguments that leave out early what the glob cannot mean, by the last component.
 
@@ -116,7 +135,10 @@ class Scope:
         if self.glob is None or self.glob.startswith("!"):
             return []
         name = self.glob.rpartition("/")[2]
-        return [f"--type-add=meant:{name}", "--type=meant"] if _SIMPLE.fullmatch(name) and name != "**" else []
+        if not _SIMPLE.fullmatch(name):
+            return []
+        # For ripgrep `?` is one byte, where it is one character.
+        return [f"--type-add=meant:{_WILD.sub('*', name)}", "--type=meant"]
 
 
 @dataclass(frozen=True)
@@ -134,9 +156,13 @@ class RgScope:
 
     @contextmanager
     def opened(self) -> Iterator[int]:
-        """Lend a descriptor of the folder that it runs in."""
+        """Lend a descriptor of the folder that it runs in. ToolError path_denied where that may be read and not entered."""
         fd = self.cwd.open_folder()
         try:
+            try:
+                os.stat(".", dir_fd=fd)
+            except OSError as e:
+                raise refusal(e, self.cwd.shown) from None
             yield fd
         finally:
             os.close(fd)

@@ -46,13 +46,14 @@ async def _paths(query: Query, rg: Rg, worker: Worker) -> Found:
         wanted = [line.strip() for line in query.block if line.strip()]
         hits = [path for path in shown if any(line in path for line in wanted)]
     elif query.backtracks:
-        text = "\n".join(shown).encode()
-        lines = replace(query, output="lines", before=0, after=0)
+        # Each by itself where a match could otherwise lie over two of them.
+        texts = [(path, path.encode()) for path in shown] if query.spans else [("", "\n".join(shown).encode())]
+        alone = replace(query, output="files" if query.spans else "lines", before=0, after=0)
         try:
-            rows = await backtracking.in_worker(worker, lines, [("", text)], query.limit + 1, rg.left)
+            rows = await backtracking.in_worker(worker, alone, texts, query.limit + 1, rg.left)
         except TimeoutError:
             raise runaway(query.pattern, query.attempt) from None
-        hits = [shown[row.line - 1] for row in rows]
+        hits = [row.path or shown[row.line - 1] for row in rows]
     else:
         hits = [shown[index] for index in await rg.matching(shown, query)]
     stopped = len(hits) > query.limit
@@ -85,16 +86,16 @@ def told_rows(rows: list[Row], query: Query, scope: Scope, left: int, cut: Cut) 
                 counted[row.path] = counted.get(row.path, 0) + row.begins
         return _counted(list(counted.items()), query, scope, left, cut)
     kept: list[Row] = []
-    last: Row | None = None
-    matches = 0
+    matches = end = 0
     for row in rows:
         if row.match:
             if matches == left:
-                # What was kept since the last match is context of this one as far as it lies beyond reach.
-                kept = [r for r in kept if last and (r.path, r.line) <= (last.path, last.line + query.after)]
-                return Found(_told(kept, query, scope), matches, True, cut)
+                # What was kept behind the last match is context of this one as far as it lies beyond reach.
+                upto = (kept[end - 1].path, kept[end - 1].line + query.after) if end else ("", 0)
+                near = [r for r in kept[end:] if r.path == upto[0] and r.line <= upto[1]]
+                return Found(_told(kept[:end] + near, query, scope), matches, True, cut)
             matches += 1
-            last = row
+            end = len(kept) + 1
         kept.append(row)
     return Found(_told(kept, query, scope), matches, False, cut)
 

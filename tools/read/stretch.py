@@ -44,6 +44,9 @@ def line_range(fd: int, skip: int, start: int, end: int | None, feed: bytes, sto
     number = 1
     piece = bytearray()
     for data in _chunks(fd, skip, stop):
+        if number < start and number + (feeds := _count(data, feed)) < start:
+            number += feeds
+            continue
         at = 0
         while at < len(data):
             cut = _next(data, at, feed)
@@ -61,10 +64,10 @@ def line_range(fd: int, skip: int, start: int, end: int | None, feed: bytes, sto
                 piece.clear()
                 if end is not None and number >= end:
                     return Stretch(lines, False)
+                # Lines with nothing in them take room, too.
+                room -= len(feed)
             at = cut + len(feed)
             number += 1
-            if not inside and number < start:
-                at, number = _skip(data, at, feed, number, start)
     if number >= start and piece:
         lines.append(bytes(piece))
     if not lines:
@@ -106,11 +109,12 @@ def last_lines(fd: int, skip: int, count: int, feed: bytes, stop: Stop) -> Stret
 
 def count_lines(fd: int, skip: int, feed: bytes, stop: Stop) -> int:
     """Return how many lines the file has; a last one without a line feed counts."""
-    feeds, end = 0, feed
+    feeds, ended = 0, True
     for data in _chunks(fd, skip, stop):
         feeds += _count(data, feed)
-        end = data[-len(feed) :]
-    return feeds if end == feed else feeds + 1
+        # Half a code unit is no line feed, whatever stands before it.
+        ended = data.endswith(feed) and len(data) % len(feed) == 0
+    return feeds if ended else feeds + 1
 
 
 def _chunks(fd: int, skip: int, stop: Stop) -> Iterator[bytes]:
@@ -131,13 +135,6 @@ def _next(data: bytes, at: int, feed: bytes) -> int:
         if found < 0 or len(feed) == 1 or found % 2 == 0:
             return found
         at = found + 1
-
-
-def _skip(data: bytes, at: int, feed: bytes, number: int, start: int) -> tuple[int, int]:
-    """Jump over whole lines before start, by counting where the chunk holds no line of interest."""
-    if len(feed) == 1 and number + data.count(feed, at) < start:
-        return len(data) if data.endswith(feed) else data.rfind(feed) + 1 or at, number + data.count(feed, at)
-    return at, number
 
 
 def _count(data: bytes, feed: bytes) -> int:

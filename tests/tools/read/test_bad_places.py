@@ -11,7 +11,11 @@ from functools import partial
 import pytest
 
 from toolbox_mcp.safety import ignore
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.roots import Roots
 from toolbox_mcp.tools.read import file_text, list_directory, stretch
+from toolbox_mcp.tools.read.scope import Scope
+from toolbox_mcp.tools.settings import ToolSettings
 
 TOOLS = {
     "read_file": {},
@@ -103,6 +107,25 @@ async def test_what_is_neither_file_nor_folder_is_refused_at_once(call, folder, 
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool != "file_info"])
 async def test_what_is_missing_has_a_code(call, folder, tool, path):
     assert (await answer(call, tool, path))["code"] == MISSING.get(tool, "not_a_directory")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders of this system are not entered by a bit of their own")
+def test_a_folder_that_may_be_read_and_not_entered_is_denied_to_a_search(project):
+    (project / "d").mkdir()
+    roots = Roots([project])
+    me = os.geteuid()
+    try:
+        (project / "d").chmod(0o444)
+        if me == 0:
+            os.seteuid(65534)
+        within = Scope.of(roots.place("d"), None, ToolSettings(), include_ignored=True).ripgrep()
+        with pytest.raises(ToolError) as refused, within.opened():
+            pass
+    finally:
+        os.seteuid(me)
+        (project / "d").chmod(0o755)
+        roots.close()
+    assert refused.value.code is Code.PATH_DENIED
 
 
 async def test_a_walk_passes_by_what_it_must_not_open(call, folder):
@@ -204,6 +227,37 @@ def test_the_last_lines_are_those_of_the_whole_file(project, monkeypatch):
                         assert found.cut == (len(shown) < len(want))
                         assert not found.cut or sum(map(len, found.lines)) > 700
                     assert stretch.count_lines(file.fileno(), 0, feed, go_on) == len(lines)
+
+
+async def test_of_very_many_empty_lines_as_many_as_fit_are_shown(call, project):
+    (project / "f").write_bytes(b"\n" * (6 * 2**20))
+    call.tokens = 10**9
+    text = await call("read_file", path="f", start_line=1)
+    assert text.strip("\n") == "... (stopped at 5 MiB; start_line=5242882 gets the rest)"
+    assert text.startswith("\n" * 5242881 + ".")
+    assert await call("read_file", path="f", start_line=5242882) == "\n" * (2**20 - 2)
+
+
+async def test_on_the_way_to_a_line_each_piece_of_a_file_is_counted_once(call, project, monkeypatch):
+    counted = []
+
+    class Piece(bytes):
+        def count(self, *arguments):
+            counted.append(len(self))
+            return super().count(*arguments)
+
+    pread = os.pread
+    monkeypatch.setattr(stretch.os, "pread", lambda *given: Piece(pread(*given)))
+    (project / "f").write_bytes(b"\n" * 299_999 + b"here\n")
+    assert await call("read_file", path="f", start_line=300_000) == "here"
+    assert sum(counted) <= 300_004
+
+
+async def test_the_numbers_of_the_last_lines_are_right_where_half_a_character_ends_the_file(call, project):
+    (project / "f").write_bytes(b"\xff\xfe" + "a\nb".encode("utf-16-le") + b"\x0a\x0a\x00")
+    whole = await call("read_file", path="f", numbered=True)
+    assert whole == "1\ta\n2\tb\u0a0a\ufffd"
+    assert await call("read_file", path="f", numbered=True, tail=2) == whole
 
 
 async def test_a_tail_of_very_many_lines_is_cut_to_what_fits(call, project):

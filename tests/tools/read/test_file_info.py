@@ -9,6 +9,8 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
+from toolbox_mcp.safety.roots import Place
+
 NOTHING = dict.fromkeys(["type", "size", "mode", "modified", "is_symlink"])
 NO_CONTENT = dict.fromkeys(["encoding", "newline", "lines", "etag", "image", "data"])
 
@@ -301,3 +303,17 @@ async def test_no_file_of_the_system_has_a_say(call, project, monkeypatch):
     finally:
         monkeypatch.undo()
         mimetypes.init()
+
+
+async def test_a_file_that_goes_away_meanwhile_is_told_as_it_was_seen(call, project, monkeypatch):
+    (project / "a.py").write_text("x = 1\n")
+    open_file = Place.open_file
+
+    def removed(self):
+        (project / "a.py").unlink()
+        return open_file(self)
+
+    monkeypatch.setattr(Place, "open_file", removed)
+    info = await fields(call, path="a.py")
+    assert (info["exists"], info["type"], info["size"], info["mime"]) == (True, "file", 6, "text/x-python")
+    assert {name: info[name] for name in NO_CONTENT} == NO_CONTENT

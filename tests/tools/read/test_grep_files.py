@@ -161,6 +161,26 @@ async def test_above_the_limit_the_first_matches_by_path_are_told(call, project)
     assert rows == ["00.txt:1: hit", "00.txt:2: hit", "... (stopped at 2 matches)"]
 
 
+@pytest.mark.parametrize("pattern", ["hit", "hit(?!x)"])
+async def test_what_is_cut_off_at_the_limit_comes_after_all_that_is_told(call, project, pattern):
+    # As texts, "a-b" comes before "a/x"; name by name, "a" before "a-b".
+    (project / "a").mkdir()
+    for name, hits in (("a-b", 15), ("a/x", 15), ("b", 400)):
+        (project / name).write_text("hit\n" * hits)
+    for limit in (20, 200):
+        rows = await grep(call, pattern=pattern, limit=limit, before=1)
+        told = [f"a/x:{n}: hit" for n in range(1, 16)] + ["--"] + [f"a-b:{n}: hit" for n in range(1, 16)]
+        assert rows[:21] == told[:21]
+        assert rows[-1] == f"... (stopped at {limit} matches)"
+    for number in range(15):
+        (project / f"a-{number:02}").write_text("hit\n")
+    for limit in (1, 2, 10):
+        names = ["a/x", *(f"a-{number:02}" for number in range(15))]
+        rows = [*names[:limit], f"... (stopped at {limit} matches)"]
+        assert await grep(call, pattern=pattern, output="files", limit=limit) == rows
+        assert await grep(call, query=["hit"], match="block", output="files", limit=limit) == rows
+
+
 async def test_exactly_the_limit_is_not_stopped(call, project):
     (project / "a").write_text("hit\n" * 4)
     assert (await call("grep_files", pattern="hit", limit=4)).count("\n") == 3
@@ -364,6 +384,16 @@ async def test_a_glob_says_which_files(call, project, glob, files, pattern):
         assert await grep(call, pattern="", query=["hit"], match="block", glob=glob, output="files") == files
 
 
+@pytest.mark.parametrize("pattern", ["hit", "(?=hit)"])
+async def test_in_a_glob_a_question_mark_is_a_character_and_no_byte(call, project, pattern):
+    for name in ("é.py", "aé", "ab.py", "日"):
+        (project / name).write_text("hit\n")
+    assert await grep(call, pattern=pattern, glob="?.py", output="files") == ["é.py"]
+    assert await grep(call, pattern=pattern, glob="?{.py,é}", output="files") == ["aé", "é.py"]
+    assert await grep(call, pattern=pattern, glob="??*", output="files") == ["ab.py", "aé", "é.py"]
+    assert await grep(call, pattern=pattern, glob="?", output="files") == ["日"]
+
+
 @pytest.mark.parametrize("pattern", ["needle", "needle(?!x)"])
 async def test_a_line_of_megabytes_is_cut_around_the_match(call, project, pattern):
     (project / "a").write_text("é" * 1_000_000 + "needle" + "ü" * 1_000_000 + "\n")
@@ -401,6 +431,63 @@ async def test_git_is_not_searched_however_it_is_written(call, project, name):
     assert await grep(call, pattern="a rare word") == ["no matches for a rare word"]
 
 
+LATE_NUL = b"hit\n" + b"x\n" * 40_000 + b"\0hit\n"
+
+
+@pytest.mark.parametrize("context", [{}, {"context": 0}])
+async def test_a_file_with_a_nul_behind_its_hits_changes_nothing_of_the_next_one(call, project, context):
+    divider = ["--"] if context else []
+    for name in ("a", "a\nb", "z"):
+        (project / name).write_bytes(LATE_NUL)
+        (project / f"{name}x").write_text("hit\n")
+    names = ["a", "a<U+000A>b", "a<U+000A>bx", "ax", "z", "zx"]
+    rows = [row for name in names for row in (*divider, f"{name}:1: hit")]
+    assert await grep(call, pattern="hit", **context) == rows[len(divider) :]
+
+
+async def test_what_stands_before_the_nul_of_a_binary_file_is_not_shown(call, project):
+    for name in ("a", "c"):
+        (project / name).write_bytes(b"\n\nx\0")
+        (project / f"{name}b").write_text("\n")
+    for limit in (2, 200):
+        assert await grep(call, pattern="^$", limit=limit) == ["ab:1: ", "cb:1: "]
+
+
+async def test_a_file_named_by_itself_is_searched_behind_a_late_nul(call, project):
+    (project / "a").write_bytes(LATE_NUL)
+    for engine in ("hit", "hit(?!x)"):
+        assert await grep(call, pattern=engine, path="a") == ["a:1: hit", "a:40002: <U+0000>hit"]
+        assert await grep(call, pattern=engine, path="a", output="count") == ["a: 2"]
+
+
+async def test_a_hole_in_what_has_to_be_decoded_is_not_held_in_memory(call, project, searches):
+    with (project / "f").open("wb") as file:
+        file.write("text\n".encode("utf-16") * 2000)
+        file.truncate(2**24)
+    assert await grep(call, pattern="hit", path="f") == ["no matches for hit"]
+    assert "--text" not in searches[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "paths"),
+    [
+        ({"pattern": "(?s)a.*py"}, ["src/a.py"]),
+        ({"pattern": "(?s)(?=a)a.*py"}, ["src/a.py"]),
+        ({"pattern": r"py\nsrc|b"}, ["src/b.py"]),
+        ({"pattern": r"(?=p)py\nsrc"}, None),
+        ({"pattern": "a.py\nsrc", "match": "literal"}, None),
+        ({"pattern": "(?s)^s.*y$"}, ["src/a.py", "src/b.py"]),
+    ],
+)
+async def test_no_match_lies_over_two_paths(call, project, arguments, paths):
+    (project / "src").mkdir()
+    for name in ("a.py", "b.py"):
+        (project / "src" / name).touch()
+    (project / "x.py").touch()
+    told = await call("grep_files", target="path", **arguments)
+    assert told == ("\n".join(paths) if paths else f"no matches for {arguments['pattern']}")
+
+
 LARGE = b"hit\n" + b"x\n" * (5 << 19)
 
 
@@ -410,6 +497,16 @@ async def test_large_files_are_not_searched_but_found_by_path(call, project):
         assert await grep(call, pattern="hit") == ["no matches for hit"]
     assert await grep(call, pattern="lar", target="path") == ["large"]
     assert await grep(call, pattern="hit", path="large") == ["large:1: hit"]
+
+
+async def test_what_cannot_be_sought_in_a_large_file_is_told_where_that_is_named(call, project):
+    (project / "large").write_bytes(LARGE)
+    (project / "small").write_text("hit\nx\n")
+    sought = ({"pattern": "hit(?!y)"}, {"match": "block", "query": ["hit", "x"]})
+    for arguments in sought:
+        assert await call.code("grep_files", path="large", **arguments) == "too_large"
+        assert await grep(call, output="files", **arguments) == ["small"]
+    assert await grep(call, path="large", pattern="hit") == ["large:1: hit"]
 
 
 @pytest.fixture
@@ -515,11 +612,20 @@ async def test_where_open_files_are_not_shown_sizes_are_asked_for(call, mixed, s
     assert asked_for_sizes(searches) == [True]
 
 
-@pytest.mark.parametrize(("pattern", "count"), [("b", 2), ("b(?!x)", 2), ("b\\na", 2), ("(b)\\na(?!x)", 2)])
+@pytest.mark.parametrize(
+    ("pattern", "count"),
+    [("b", 2), ("b(?!x)", 2), ("b\\na", 2), ("(b)\\na(?!x)", 2), ("\\n[ab]", 4), ("\\n[ab](?!x)", 4)],
+)
 async def test_counts_are_the_same_from_both_engines(call, project, pattern, count):
     (project / "a").write_text("a\nb b\na\nb\na\n")
     assert await grep(call, pattern=pattern, output="count") == [f"a: {count}"]
     assert await grep(call, pattern=pattern, output="files") == ["a"]
+
+
+async def test_the_end_of_a_file_is_no_line_of_a_block(call, project):
+    (project / "a").write_text("x\nhit\n")
+    (project / "b").write_text("hit\n\n")
+    assert await grep(call, query=["hit", ""], match="block") == ["b:1-2:", "1\thit", "2\t"]
 
 
 async def test_an_empty_file_has_no_lines(call, project):
@@ -547,6 +653,22 @@ async def test_files_and_counts_stop_at_the_limit_by_path(call, project):
         rows = await grep(call, pattern=pattern, output="count", limit=3)
         assert rows == ["00: 1", "01: 2", "02: 3", "... (stopped at 3 matches)"]
     assert len(await grep(call, pattern="hit", output="files", limit=40)) == 40
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder that is open cannot be removed there")
+@pytest.mark.parametrize("arguments", [{}, {"output": "count"}, {"target": "path"}, {"match": "block"}])
+async def test_a_folder_that_is_removed_meanwhile_is_no_mistake_in_the_pattern(call, project, monkeypatch, arguments):
+    (project / "d").mkdir()
+    start = Ripgrep.start
+
+    def removed(self, argv, **options):
+        if (project / "d").exists():
+            (project / "d").rmdir()
+        return start(self, argv, **options)
+
+    monkeypatch.setattr(Ripgrep, "start", removed)
+    sought = {"query": ["hit"]} if "match" in arguments else {"pattern": "hit"}
+    assert await call.code("grep_files", path="d", **sought, **arguments) == "not_a_directory"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a script")

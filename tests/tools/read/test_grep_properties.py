@@ -67,7 +67,7 @@ def plain(folder, *arguments):
         name, rest = row.split(b"\0")
         n, text = re.fullmatch(rb"(\d+):(.*)", rest, re.DOTALL).groups()
         rows.append((os.fsdecode(name)[2:], int(n), text.decode().removesuffix("\r")))
-    return sorted(rows)
+    return sorted(rows, key=lambda row: (row[0].split("/"), *row[1:]))
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ async def test_the_hits_are_those_of_ripgrep(grep, project, tree, pattern, ignor
     sent = pattern.replace(r"\n", r"\r?\n") if not literal else pattern
     rows = plain(folder, *flags, f"--regexp={sent}")
     assert await grep(folder, pattern=pattern, ignore_case=ignore_case, **kind) == told(rows)
-    names = sorted({name for name, _, _ in rows})
+    names = list(dict.fromkeys(name for name, _, _ in rows))
     assert await grep(folder, pattern=pattern, ignore_case=ignore_case, output="files", **kind) == names
 
 
@@ -156,7 +156,7 @@ async def test_context_is_what_stands_around_the_matches(grep, project, tree, be
     rows = plain(folder, "--regexp=alpha")
     want: list[str] = []
     last = None
-    for name in sorted({name for name, _, _ in rows}):
+    for name in dict.fromkeys(name for name, _, _ in rows):
         hits = [n for path, n, _ in rows if path == name]
         lines = (folder / name).read_text().split("\n")
         lines = lines[:-1] if lines[-1] == "" else lines

@@ -59,6 +59,14 @@ async def test_names_are_shown_on_one_line(call, project):
     assert (await call("list_directory")).split("\n") == ["file\t0\ta<U+000A>b", "file\t0\t\ufffd"]
 
 
+async def test_what_gitignore_excludes_is_listed(call, folder):
+    (folder / ".gitignore").write_text("a/\n*.txt\n")
+    rows = ["dir\t-\ta", "file\t5\tb.txt", "symlink\t-\tlink", "dir\t-\tnode_modules", "other\t-\tpipe"]
+    assert (await call("list_directory")).split("\n") == rows
+    rows.insert(1, "file\t1\ta/deep.py")
+    assert (await call("list_directory", recursive=True)).split("\n") == rows
+
+
 async def test_a_bad_glob_is_told(call, project):
     assert await call.code("list_directory", pattern="[a") == "bad_pattern"
     assert await call.code("list_directory", pattern="a/b") == "bad_pattern"

@@ -1,7 +1,9 @@
+import base64
 import hashlib
 import os
 import re
 import socket
+import struct
 import threading
 
 import pytest
@@ -231,6 +233,15 @@ async def test_binary_is_refused_as_text_and_sent_as_a_resource_when_asked(call,
     result = await call.result("read_file", {"path": "b", "encoding": "binary"})
     resource = result.content[0].resource
     assert (resource.uri, resource.blob) == ("toolbox://files/b", "AAEC")
+
+
+@pytest.mark.parametrize("size", [0, 3000])
+async def test_an_image_that_is_none_is_sent_as_its_bytes(call, project, size):
+    data = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sIIBBBBB", 13, b"IHDR", size, size, 8, 2, 0, 0, 0)
+    (project / "b.png").write_bytes(data)
+    assert 'encoding="binary"' in (await call("read_file", path="b.png"))["hint"]
+    resource = (await call.result("read_file", {"path": "b.png", "encoding": "binary"})).content[0].resource
+    assert base64.b64decode(resource.blob) == data
 
 
 async def test_the_address_of_a_binary_file_is_a_valid_one(call, project):
