@@ -44,9 +44,12 @@ Cut = str | None
 """Why a search ended early, or None."""
 
 
-def in_order(path: str) -> str:
-    """Return what sorts paths as ripgrep does, name by name: where an answer ends, nothing before it is left out."""
-    return path.replace("/", "\0")
+def _key(path: str, full: bool) -> str:
+    """Return what paths are sorted by.
+
+    full: not all were looked for. Then they are in ripgrep's order, name by name, so that nothing is left out before the last.
+    """
+    return path.replace("/", "\0") if full else path
 
 
 T = TypeVar("T")
@@ -134,11 +137,11 @@ class Rg:
             "--context-separator=--",
         ]
         found, full, cut = await self._rows(query, arguments, limit * SURPLUS, progress)
-        if full and self.scope.file is None:
+        if full := full and self.scope.file is None:
             sought, _, cut = await self._rows(query, [*arguments, "--sort=path"], limit + 1, progress)
             # Out of time, what came in any order is better than nothing.
             found = found if cut and len(sought) < limit else sought
-        found.sort(key=lambda row: (in_order(row.path), row.line))
+        found.sort(key=lambda row: (_key(row.path, full), row.line))
         matches = (row.path for row in found if row.match)
         large = await self._too_large(matches if cut else islice(matches, limit + 1), cut)
         return [row for row in found if row.path not in large] if large else found, cut
@@ -211,7 +214,7 @@ class Rg:
                 found = before or found
             if not full:
                 break
-        found.sort(key=lambda one: in_order(one[0]))
+        found.sort(key=lambda one: _key(one[0], full))
         large = await self._too_large((path for path, _ in (found if cut else found[: limit + 1])), cut)
         return [(path, count) for path, count in found if path not in large], cut
 
@@ -233,11 +236,11 @@ class Rg:
             async for raw in names:
                 seen += 1
                 if seen > MAX_ENTRIES:
-                    return sorted(found, key=in_order), f"{MAX_ENTRIES} entries"
+                    return sorted(found), f"{MAX_ENTRIES} entries"
                 name = self.within.name(raw)
                 if self.scope.meant(name):
                     found.append(name)
-            return sorted(found, key=in_order), _judged(run, await run.wait(), shown)
+            return sorted(found), _judged(run, await run.wait(), shown)
 
     async def matching(self, texts: list[str], query: Query) -> list[int]:
         """Return which of some one-line texts the pattern matches, by index and in their order."""

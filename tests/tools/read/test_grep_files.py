@@ -161,24 +161,26 @@ async def test_above_the_limit_the_first_matches_by_path_are_told(call, project)
     assert rows == ["00.txt:1: hit", "00.txt:2: hit", "... (stopped at 2 matches)"]
 
 
-@pytest.mark.parametrize("pattern", ["hit", "hit(?!x)"])
-async def test_what_is_cut_off_at_the_limit_comes_after_all_that_is_told(call, project, pattern):
-    # As texts, "a-b" comes before "a/x"; name by name, "a" before "a-b".
+@pytest.mark.parametrize(("limit", "first", "second"), [(20, "a/x", "a-b"), (300, "a-b", "a/x")])
+async def test_what_is_cut_off_at_the_limit_comes_after_all_that_is_told(call, project, limit, first, second):
+    # ripgrep, which ends a search of more than ten times the limit, goes name by name: "a" before "a-b".
     (project / "a").mkdir()
-    for name, hits in (("a-b", 15), ("a/x", 15), ("b", 400)):
+    for name, hits in (("a-b", 15), ("a/x", 15), *((f"b{n}", 100) for n in range(20))):
         (project / name).write_text("hit\n" * hits)
-    for limit in (20, 200):
-        rows = await grep(call, pattern=pattern, limit=limit, before=1)
-        told = [f"a/x:{n}: hit" for n in range(1, 16)] + ["--"] + [f"a-b:{n}: hit" for n in range(1, 16)]
-        assert rows[:21] == told[:21]
-        assert rows[-1] == f"... (stopped at {limit} matches)"
-    for number in range(15):
-        (project / f"a-{number:02}").write_text("hit\n")
-    for limit in (1, 2, 10):
-        names = ["a/x", *(f"a-{number:02}" for number in range(15))]
-        rows = [*names[:limit], f"... (stopped at {limit} matches)"]
-        assert await grep(call, pattern=pattern, output="files", limit=limit) == rows
-        assert await grep(call, query=["hit"], match="block", output="files", limit=limit) == rows
+    rows = await grep(call, pattern="hit", limit=limit, before=1)
+    told = [f"{first}:{n}: hit" for n in range(1, 16)] + ["--"] + [f"{second}:{n}: hit" for n in range(1, 16)]
+    assert rows[:21] == told[:21]
+    assert rows[-1] == f"... (stopped at {limit} matches)"
+
+
+@pytest.mark.parametrize("kind", [{"pattern": "hit"}, {"pattern": "hit(?!x)"}, {"query": ["hit"], "match": "block"}])
+async def test_files_are_in_the_order_of_their_paths(call, project, kind):
+    (project / "a").mkdir()
+    names = ["a-b", "a.txt", "a/x", "a0"]
+    for name in names:
+        (project / name).write_text("hit\n")
+    assert await grep(call, output="files", **kind) == names
+    assert await grep(call, output="files", limit=3, **kind) == [*names[:3], "... (stopped at 3 matches)"]
 
 
 async def test_exactly_the_limit_is_not_stopped(call, project):

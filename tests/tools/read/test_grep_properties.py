@@ -67,7 +67,7 @@ def plain(folder, *arguments):
         name, rest = row.split(b"\0")
         n, text = re.fullmatch(rb"(\d+):(.*)", rest, re.DOTALL).groups()
         rows.append((os.fsdecode(name)[2:], int(n), text.decode().removesuffix("\r")))
-    return sorted(rows, key=lambda row: (row[0].split("/"), *row[1:]))
+    return sorted(rows)
 
 
 @pytest.fixture
