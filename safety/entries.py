@@ -14,6 +14,7 @@ from functools import cache
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.opening import Links
+from toolbox_mcp.safety.protected import fold
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.roots import FIND, Place
 from toolbox_mcp.safety.trees import Cursor, Move, copy, remove_tree, signature, traverse
@@ -108,7 +109,7 @@ def move(source: Place, destination: Place, *, overwrite: bool = False, max_new:
             _check_tree(old, new)
         there = new.stat()
         same = there is not None and (there.st_dev, there.st_ino) == (status.st_dev, status.st_ino)
-        renamed_case = same and old.path.parent == new.path.parent and old.name.casefold() == new.name.casefold()
+        renamed_case = same and _one_name(old, new)
         if there and not renamed_case:
             if stat.S_ISDIR(there.st_mode):
                 raise ToolError(Code.IS_A_DIRECTORY, f"{new.shown} is a folder", "name the entry inside it")
@@ -245,6 +246,19 @@ def _check_tree(old: Place, new: Place | None) -> None:
                 if step.move is Move.LEAVE:
                     below.pop()
                     continue
+def _one_name(old: Place, new: Place) -> bool:
+    """Tell whether the places of one file are spellings of one name, as a file system that ignores case has them."""
+    if old.path.parent != new.path.parent or fold(old.name) != fold(new.name):
+        return False
+    fd = old.folder().open_folder()
+    try:
+        return not {old.name, new.name} <= set(os.listdir(fd))
+    except OSError as e:
+        raise refusal(e, old.shown) from None
+    finally:
+        os.close(fd)
+
+
                 for place in (old, new):
                     parts = (*place.parts, *below, step.name) if place else ()
                     if place and (why := protected.name_refusal(place.root.path, parts)):

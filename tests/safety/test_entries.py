@@ -100,12 +100,13 @@ def test_overwrites_a_file_or_link_when_asked(tree, roots, destination):
     assert (tree.parent / "outside/deep/kept").read_text() == "kept"
 
 
-def test_moves_one_name_of_a_file_onto_another(tree, roots, outcome):
-    os.link(tree / "file", tree / "hard")
-    assert outcome(lambda: move(roots.place("file"), roots.place("hard"))) == "exists"
-    move(roots.place("file"), roots.place("hard"), overwrite=True)
-    assert not (tree / "file").exists()
-    assert (tree / "hard").read_text() == "file"
+@pytest.mark.parametrize("other", ["hard", "File"])
+def test_moves_one_name_of_a_file_onto_another(tree, roots, outcome, other):
+    os.link(tree / "file", tree / other)
+    assert outcome(lambda: move(roots.place("file"), roots.place(other))) == "exists"
+    assert move(roots.place("file"), roots.place(other), overwrite=True).replaced
+    assert "file" not in os.listdir(tree)
+    assert (tree / other).read_text() == "file"
 
 
 def test_moves_between_roots(tree, jail):
