@@ -254,12 +254,15 @@ def _swap(item: _Item, dir_fd: int) -> None:
 def _replace_keeping(item: _Item, dir_fd: int, name: str) -> bool:
     """Do in steps what exchange() does, for systems without it, and tell whether the old file kept is a copy."""
     kept = f".toolbox-{secrets.token_hex(8)}.tmp"
-    copied = False
-    try:
-        os.link(name, kept, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
-    except OSError:
+    # In a shared folder, where each removes only what is theirs, a second name of another's file would stay.
+    copied = os.geteuid() not in (0, os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_uid)
+    if not copied:
+        try:
+            os.link(name, kept, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
+        except OSError:
+            copied = True
+    if copied:
         copy(dir_fd, name, dir_fd, kept)
-        copied = True
     try:
         os.rename(item.spare, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except BaseException:

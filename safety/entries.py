@@ -201,7 +201,12 @@ def rename_no_replace(old_fd: int, old: str, new_fd: int, new: str) -> None:
         os.rename(old, new, src_dir_fd=old_fd, dst_dir_fd=new_fd)
     else:
         os.link(old, new, src_dir_fd=old_fd, dst_dir_fd=new_fd, follow_symlinks=False)
-        os.unlink(old, dir_fd=old_fd)
+        try:
+            os.unlink(old, dir_fd=old_fd)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(new, dir_fd=new_fd)
+            raise
 
 
 def exchange(dir_fd: int, one: str, other: str) -> bool:
@@ -211,9 +216,17 @@ def exchange(dir_fd: int, one: str, other: str) -> bool:
 
 @cache
 def _syscall() -> tuple[Callable[..., int], int] | None:
-    """Return the system's call by number and the number of renameat2; making it takes longer than calling it."""
+    """Return the system's call by number and the number of renameat2, None where there is no such call.
+
+    Making it takes longer than calling it.
+    """
     number = _RENAMEAT2.get(platform.machine()) if sys.platform == "linux" else None
-    return None if number is None else (ctypes.CDLL(None, use_errno=True).syscall, number)
+    if number is None:
+        return None
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    # What keeps the call back as a whole does so here too; later EPERM is about the names.
+    call(number, -1, b"old", -1, b"new", _NO_REPLACE)
+    return None if ctypes.get_errno() in (errno.ENOSYS, errno.EPERM) else (call, number)
 
 
 def _renameat2(old_fd: int, old: str, new_fd: int, new: str, flags: int) -> bool:
@@ -224,7 +237,7 @@ def _renameat2(old_fd: int, old: str, new_fd: int, new: str, flags: int) -> bool
     if call(number, old_fd, os.fsencode(old), new_fd, os.fsencode(new), flags) == 0:
         return True
     code = ctypes.get_errno()
-    if code in (errno.ENOSYS, errno.EINVAL, errno.EPERM):
+    if code in (errno.ENOSYS, errno.EINVAL):
         return False
     raise OSError(code, os.strerror(code))
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety import entries
+from toolbox_mcp.safety import batch, entries
+from toolbox_mcp.safety.atomic import read_whole
 from toolbox_mcp.safety.entries import make_folders, move, remove
 from toolbox_mcp.safety.trees import copy
 
@@ -134,16 +135,45 @@ def test_a_move_loses_against_an_entry_that_appears(tree, roots, monkeypatch, ou
 @pytest.mark.parametrize("source", ["file", "folder", "dangling"])
 def test_renames_without_replacing_where_the_system_call_is_missing(tree, monkeypatch, source, number):
     monkeypatch.setattr(entries, "_RENAMEAT2", number)
+    entries._syscall.cache_clear()
     fd = os.open(tree, os.O_RDONLY)
     try:
         with pytest.raises(FileExistsError):
             entries.rename_no_replace(fd, source, fd, "other")
         entries.rename_no_replace(fd, source, fd, "new")
+        assert not entries.exchange(fd, "other", "empty")
     finally:
         os.close(fd)
+        entries._syscall.cache_clear()
     assert os.path.lexists(tree / "new")
     assert not os.path.lexists(tree / source)
     assert (tree / "other").read_text() == "other"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of others")
+@pytest.mark.parametrize("number", [entries._RENAMEAT2, {}])
+@pytest.mark.parametrize("act", ["move", "remove", "change"])
+def test_a_refusal_in_a_shared_folder_leaves_no_second_name(project, jail, as_nobody, monkeypatch, act, number):
+    monkeypatch.setattr(entries, "_RENAMEAT2", number)
+    entries._syscall.cache_clear()
+    project.chmod(0o777)
+    shared = project / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (shared / "file").write_text("theirs")
+    (shared / "file").chmod(0o666)
+    roots = jail(project)
+    at = roots.place("shared/file").target()
+    acts = {
+        "move": lambda: move(at, roots.place("new")),
+        "remove": lambda: remove(at),
+        "change": lambda: batch.change_all([batch.Change(at, b"mine", read_whole(at, 10)[1])]),
+    }
+    try:
+        assert as_nobody(acts[act]) == "path_denied"
+    finally:
+        entries._syscall.cache_clear()
+    assert everything(project)[1:] == [(str(shared / "file"), stat.S_IFREG, b"theirs")]
 
 
 ACROSS = """
