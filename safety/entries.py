@@ -246,19 +246,6 @@ def _entry(place: Place) -> Place:
     return (replace(place, links=Links.ENTRY) if place.links is Links.FOLLOW else place).target()
 
 
-def _check_tree(old: Place, new: Place | None) -> None:
-    """ToolError protected_path if a folder holds, or would hold at its new place, what is never written."""
-    protected = old.roots.protected
-    if new and (why := protected.name_refusal(new.root.path, new.parts, folder=True)):
-        raise ToolError(Code.PROTECTED_PATH, f"{new.shown} is protected: {why}")
-    below: list[str] = []
-    try:
-        with old.parent() as (dir_fd, name), closing(Cursor(dir_fd)) as cursor:
-            cursor.down(name)
-            for step in traverse(cursor):
-                if step.move is Move.LEAVE:
-                    below.pop()
-                    continue
 def _one_name(old: Place, new: Place) -> bool:
     """Tell whether the places of one file are spellings of one name, as a file system that ignores case has them."""
     if old.path.parent != new.path.parent or fold(old.name) != fold(new.name):
@@ -272,6 +259,19 @@ def _one_name(old: Place, new: Place) -> bool:
         os.close(fd)
 
 
+def _check_tree(old: Place, new: Place | None) -> None:
+    """ToolError protected_path if a folder holds, or would hold at its new place, what is never written."""
+    protected = old.roots.protected
+    if new and (why := protected.name_refusal(new.root.path, new.parts, folder=True)):
+        raise ToolError(Code.PROTECTED_PATH, f"{new.shown} is protected: {why}")
+    below: list[str] = []
+    try:
+        with old.parent() as (dir_fd, name), closing(Cursor(dir_fd)) as cursor:
+            cursor.down(name)
+            for step in traverse(cursor):
+                if step.move is Move.LEAVE:
+                    below.pop()
+                    continue
                 for place in (old, new):
                     parts = (*place.parts, *below, step.name) if place else ()
                     if place and (why := protected.name_refusal(place.root.path, parts)):
@@ -298,7 +298,7 @@ def _rename(old: Place, new: Place, *, replacing: bool, linked: bool) -> None:
         except OSError as e:
             if e.errno != errno.EXDEV:
                 raise
-            _copy_over(old_fd, old_name, new_fd, new_name, replacing)
+            _copy_over(old, new, old_fd, new_fd, replacing)
         for fd in (old_fd, new_fd):
             with suppress(OSError):
                 os.fsync(fd)
@@ -308,20 +308,55 @@ def _state(status: os.stat_result) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _copy_over(old_fd: int, old_name: str, new_fd: int, new_name: str, replacing: bool) -> None:
+def _copy_over(old: Place, new: Place, old_fd: int, new_fd: int, replacing: bool) -> None:
     temporary = f".toolbox-{secrets.token_hex(8)}.tmp"
     try:
-        before = signature(old_fd, old_name, _state)
-        copy(old_fd, old_name, new_fd, temporary)
-        if signature(old_fd, old_name, _state) != before:
+        before = signature(old_fd, old.name, _state)
+        copy(old_fd, old.name, new_fd, temporary)
+        if signature(old_fd, old.name, _state) != before:
             # What somebody wrote behind the copy's back would go away with the old files.
             raise ToolError(Code.FILE_CHANGED, "what was to move changed while it was copied", "try again")
-        if replacing:
-            os.rename(temporary, new_name, src_dir_fd=new_fd, dst_dir_fd=new_fd)
-        else:
-            rename_no_replace(new_fd, temporary, new_fd, new_name)
+        leaving = _set_aside(old, old_fd)
+        try:
+            if replacing:
+                os.rename(temporary, new.name, src_dir_fd=new_fd, dst_dir_fd=new_fd)
+            else:
+                rename_no_replace(new_fd, temporary, new_fd, new.name)
+        except BaseException:
+            _set_back(old, old_fd, leaving)
+            raise
     except BaseException:
         with suppress(OSError):
             remove_tree(new_fd, temporary)
         raise
-    remove_tree(old_fd, old_name)
+    try:
+        remove_tree(old_fd, leaving)
+    except OSError as e:
+        with suppress(OSError):
+            _set_back(old, old_fd, leaving)
+        why = refusal(e, old.shown)
+        raise ToolError(
+            why.code,
+            f"{why.error}: all of it is copied to {new.shown}, and not all of it could be removed",
+            f"delete what is left of {old.shown}",
+        ) from None
+
+
+def _set_aside(old: Place, dir_fd: int) -> str:
+    """Give what is copied another name and return it: what may not go away must not take a place elsewhere.
+
+    It keeps its name where the system renames no such folder at all, as overlayfs those of a lower layer.
+    """
+    leaving = f".toolbox-{secrets.token_hex(8)}.tmp"
+    try:
+        os.rename(old.name, leaving, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except OSError as e:
+        if e.errno == errno.EXDEV:
+            return old.name
+        raise refusal(e, old.shown) from None
+    return leaving
+
+
+def _set_back(old: Place, dir_fd: int, leaving: str) -> None:
+    if leaving != old.name:
+        rename_no_replace(dir_fd, leaving, dir_fd, old.name)

@@ -332,7 +332,8 @@ def test_takes_back_folders_when_one_cannot_be_made(project, roots, monkeypatch,
 
 KEPT = """
 import os, sys
-from toolbox_mcp.safety import entries
+from toolbox_mcp.safety import batch, entries
+from toolbox_mcp.safety.atomic import read_whole
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.roots import Roots
 os.chdir(sys.argv[1])
@@ -378,6 +379,64 @@ def test_a_move_to_another_file_system_keeps_what_a_file_has_and_loses_nothing(p
     assert told == [
         "0 0 0o2750", "0 0 0o754", "kept", "b'begin\\x00' True True", "b'end' False", "file_changed someone else's ['d']",
     ]  # fmt: skip
+
+
+UNREMOVABLE = """
+import errno, os, sys
+from toolbox_mcp.safety import entries
+from toolbox_mcp.safety.errors import ToolError
+from toolbox_mcp.safety.roots import Roots
+os.chdir(sys.argv[1])
+roots = Roots(["."])
+def attempt(source, destination, overwrite=False):
+    try:
+        entries.move(roots.place(source), roots.place(destination), overwrite=overwrite)
+    except ToolError as e:
+        print(e.code, e.error)
+open("kept", "w").write("kept")
+attempt("fixed/f", "kept", overwrite=True)
+attempt("fixed/f", "new/f")
+attempt("fixed/d", "new/d")
+print(sorted(os.listdir(".")), open("kept").read())
+
+removed, renamed = entries.remove_tree, os.rename
+def not_removed(fd, name):
+    raise PermissionError(errno.EACCES, "")
+def in_place(old, new, *, src_dir_fd, dst_dir_fd):
+    if src_dir_fd == dst_dir_fd and not old.startswith(".toolbox-"):
+        raise OSError(errno.EXDEV, "")
+    renamed(old, new, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+entries.remove_tree = not_removed
+mounted = os.open("mounted", os.O_RDONLY)
+for way in (renamed, in_place):
+    os.rename = way
+    os.makedirs("d/e")
+    attempt("d", "mounted/d")
+    entries.remove_tree = removed
+    print(os.listdir("d"), os.listdir("mounted"), os.listdir("mounted/d"))
+    attempt("d", "mounted/d2")
+    print(os.path.exists("d"), sorted(os.listdir("mounted")))
+    for name in os.listdir("mounted"):
+        removed(mounted, name)
+    entries.remove_tree = not_removed
+"""
+
+
+def test_what_cannot_go_away_is_not_moved_to_another_file_system(project, with_mounts):
+    for name in ("fixed", "mounted"):
+        (project / name).mkdir()
+    mounts = f"mount -t tmpfs tmpfs {project}/mounted && mount -t tmpfs tmpfs {project}/fixed && cd {project}/fixed"
+    mounts += " && mkdir d && echo f >f && mount -o remount,ro ."
+    left = "all of it is copied to mounted/d, and not all of it could be removed"
+    half = [f"path_denied the system does not permit access to d: {left}", "['e'] ['d'] ['e']", "False ['d', 'd2']"]
+    assert with_mounts(mounts, UNREMOVABLE, project).splitlines() == [
+        "path_denied fixed/f is on a read-only file system",
+        "path_denied fixed/f is on a read-only file system",
+        "path_denied fixed/d is on a read-only file system",
+        "['fixed', 'kept', 'mounted'] kept",
+        *half,
+        *half,
+    ]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of others")
