@@ -130,7 +130,11 @@ class _Batch:
             for dir_fd, items in self._folders():
                 with suppress(OSError):
                     os.fsync(dir_fd)
-                _each(pool, partial(_unlink, dir_fd), items)
+                try:
+                    _each(pool, partial(_unlink, dir_fd), items)
+                except RuntimeError:  # the system gives no thread
+                    for item in items:
+                        _unlink(dir_fd, item)
 
     def _take_back(self) -> None:
         self._items.reverse()
@@ -298,7 +302,12 @@ def _each(pool: ThreadPoolExecutor, act: Callable[[_Item], None], items: Sequenc
     if len(items) == 1:
         act(items[0])
         return
-    doing = [pool.submit(act, item) for item in items]
+    try:
+        doing = [pool.submit(act, item) for item in items]
+    except BaseException:
+        # The system gives no more threads; those that are at work have to leave the folder before it is closed.
+        pool.shutdown(cancel_futures=True)
+        raise
     wait(doing)
     for one in doing:
         one.result()

@@ -3,6 +3,8 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -232,6 +234,54 @@ def test_a_name_that_is_taken_meanwhile_is_not_replaced(files, roots, monkeypatc
     assert outcome(lambda: change_all([change])) == "file_changed"
     assert (files / "new").read_text() == "someone else's"
     assert len(list(files.rglob("*"))) == 13
+
+
+@pytest.mark.parametrize("given", [0, 1, 2])
+def test_a_system_without_threads_to_spare_leaves_nothing_behind(files, rewritten, monkeypatch, given):
+    before = state(files)
+    start, stage, shutdown = threading.Thread.start, batch._stage, ThreadPoolExecutor.shutdown
+    ending = threading.Event()
+    lost = []
+
+    def started(thread):
+        nonlocal given
+        given -= 1
+        if given < 0:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    def staged(dir_fd, item):
+        # As late as can be: when nothing but the end of the threads is waited for.
+        assert ending.wait(5)
+        lost.append(item)
+        os.fstat(dir_fd)
+        lost.remove(item)
+        stage(dir_fd, item)
+
+    def ended(pool, *arguments, **options):
+        ending.set()
+        shutdown(pool, *arguments, **options)
+
+    monkeypatch.setattr(threading.Thread, "start", started)
+    monkeypatch.setattr(batch, "_stage", staged)
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", ended)
+    with pytest.raises(RuntimeError):
+        change_all(rewritten())
+    assert not lost
+    assert state(files) == before
+
+
+def test_old_files_go_also_where_the_system_gives_no_thread(files, rewritten, monkeypatch):
+    def each(pool, act, items):
+        if act.func is batch._unlink:
+            raise RuntimeError("can't start new thread")
+        real(pool, act, items)
+
+    real = batch._each
+    monkeypatch.setattr(batch, "_each", each)
+    change_all(rewritten())
+    assert {path.read_text() for path in files.glob("?/?")} == {"new 1", "new 2", "new 3"}
+    assert sorted(files.rglob("*")) == sorted([*files.glob("?"), *files.glob("?/?")])
 
 
 def test_a_folder_that_may_not_be_written_stops_all(files, rewritten, as_nobody):
