@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Protocol
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.opening import Links
@@ -85,10 +86,25 @@ def remove_folders(made: list[Place] | tuple[Place, ...]) -> None:
             os.rmdir(name, dir_fd=dir_fd)
 
 
-def move(source: Place, destination: Place, *, overwrite: bool = False, max_new: int = MAX_NEW_FOLDERS) -> Moved:
+class State(Protocol):
+    """In what state something was (safety.atomic.Seen)."""
+
+    def holds(self, dir_fd: int, name: str) -> bool:
+        """Tell whether what now has this name is still in that state."""
+        ...
+
+
+def move(
+    source: Place,
+    destination: Place,
+    *,
+    overwrite: bool = False,
+    expect: State | None = None,
+    max_new: int = MAX_NEW_FOLDERS,
+) -> Moved:
     """Rename an entry, a link itself included; across file systems copy it, then remove it.
 
-    Parents are made. ToolError not_found, exists, is_a_directory (a folder is never replaced), no_change (onto
+    Parents are made. expect: the state of what is overwritten, file_changed otherwise. ToolError not_found, exists, is_a_directory (a folder is never replaced), no_change (onto
     itself), refused (a root, a folder into itself, a special file across file systems), protected_path (either side,
     or something inside a moved folder), path_denied.
     """
@@ -118,7 +134,7 @@ def move(source: Place, destination: Place, *, overwrite: bool = False, max_new:
                 raise ToolError(Code.EXISTS, f"{new.shown} exists", hint)
         folders = make_parents(new, max_new=max_new)
         try:
-            _rename(old, new, replacing=there is not None, linked=same and not renamed_case)
+            _rename(old, new, expect, replacing=there is not None, linked=same and not renamed_case)
         except (OSError, ToolError) as e:
             remove_folders(folders)
             raise (refusal(e, new.shown) if isinstance(e, OSError) else e) from None
@@ -282,7 +298,7 @@ def _check_tree(old: Place, new: Place | None) -> None:
         raise refusal(e, old.shown) from None
 
 
-def _rename(old: Place, new: Place, *, replacing: bool, linked: bool) -> None:
+def _rename(old: Place, new: Place, expect: State | None, *, replacing: bool, linked: bool) -> None:
     with old.parent() as (old_fd, old_name), new.parent() as (new_fd, new_name):
         if linked:
             # A rename between two names of one file does nothing.
@@ -290,7 +306,7 @@ def _rename(old: Place, new: Place, *, replacing: bool, linked: bool) -> None:
             return
         try:
             if replacing:
-                os.rename(old_name, new_name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
+                _replace(old_fd, old_name, new_fd, new, expect)
             else:
                 rename_no_replace(old_fd, old_name, new_fd, new_name)
         except FileExistsError:
@@ -298,17 +314,31 @@ def _rename(old: Place, new: Place, *, replacing: bool, linked: bool) -> None:
         except OSError as e:
             if e.errno != errno.EXDEV:
                 raise
-            _copy_over(old, new, old_fd, new_fd, replacing)
+            _copy_over(old, new, old_fd, new_fd, expect, replacing)
         for fd in (old_fd, new_fd):
             with suppress(OSError):
                 os.fsync(fd)
+
+
+def _replace(old_fd: int, old_name: str, new_fd: int, new: Place, expect: State | None) -> None:
+    """Rename over what is there; where the system lets them change names, only over what is in the state expected."""
+    if expect is None or not _renameat2(old_fd, old_name, new_fd, new.name, _EXCHANGE):
+        os.rename(old_name, new.name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
+        return
+    try:
+        if not expect.holds(old_fd, old_name):
+            raise ToolError(Code.FILE_CHANGED, f"{new.shown} has just changed", "try again")
+        os.unlink(old_name, dir_fd=old_fd)
+    except BaseException:
+        _renameat2(old_fd, old_name, new_fd, new.name, _EXCHANGE)
+        raise
 
 
 def _state(status: os.stat_result) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _copy_over(old: Place, new: Place, old_fd: int, new_fd: int, replacing: bool) -> None:
+def _copy_over(old: Place, new: Place, old_fd: int, new_fd: int, expect: State | None, replacing: bool) -> None:
     temporary = f".toolbox-{secrets.token_hex(8)}.tmp"
     try:
         before = signature(old_fd, old.name, _state)
@@ -319,7 +349,7 @@ def _copy_over(old: Place, new: Place, old_fd: int, new_fd: int, replacing: bool
         leaving = _set_aside(old, old_fd)
         try:
             if replacing:
-                os.rename(temporary, new.name, src_dir_fd=new_fd, dst_dir_fd=new_fd)
+                _replace(new_fd, temporary, new_fd, new, expect)
             else:
                 rename_no_replace(new_fd, temporary, new_fd, new.name)
         except BaseException:
