@@ -49,9 +49,11 @@ async def delete_file(
         deleted = await writing(partial(_to_trash, path, recursive, trash_dir, settings, journal))
     else:
         deleted = await writing(partial(_for_good, path, recursive, journal))
-    seen.forget(str(deleted.entry.path))
     if deleted.trashed:
+        # undo brings it back, and what the session knew of it.
+        seen.moved(str(deleted.entry.path), str(deleted.trashed.path))
         return Text(f"Moved {deleted.kind} {path.shown} to trash: {deleted.trashed.shown}")
+    seen.forget(str(deleted.entry.path))
     return Text(f"Deleted {deleted.kind} {path.shown}")
 
 

@@ -315,6 +315,18 @@ async def test_what_undo_restored_is_known_to_the_session(call, folder):
     assert await call.code("write_file", path="a.txt", content="x") == "file_changed"
 
 
+@pytest.mark.parametrize(("deleted", "read"), [("a.txt", "a.txt"), ("sub", "sub/c.txt")])
+async def test_what_came_back_from_the_trash_is_still_known(call, folder, deleted, read):
+    await call("read_file", path=read)
+    await call("delete_file", path=deleted, recursive=True)
+    await call("undo")
+    assert await call("write_file", path=read, content="x") == f"Overwrote {read} (1 bytes)"
+    await call("delete_file", path=deleted, recursive=True)
+    await call("undo")
+    (folder / read).write_text("theirs")
+    assert await call.code("write_file", path=read, content="x") == "file_changed"
+
+
 async def test_an_unsafe_write_outside_is_undone_where_it_was(call, folder):
     from toolbox_mcp.server.pipeline import Rules
 
