@@ -149,6 +149,15 @@ async def test_a_failed_edit_of_a_large_file_answers_in_its_time(call, project):
     assert answer["code"] == "no_match"
 
 
+@pytest.mark.parametrize(("text", "old"), [("", "\n"), ("a\n\nb", "\n\n\n"), ("abc\n", " "), ("a b\n", "  ")])
+async def test_a_miss_of_white_space_names_no_place_and_no_cause(call, project, text, old):
+    (project / "f").write_text(text)
+    assert await call("edit_file", path="f", old_string=old, new_string="x") == {
+        "error": "old_string is nowhere in f", "code": "no_match",
+        "hint": "read the lines again and copy them exactly",
+    }  # fmt: skip
+
+
 async def test_a_miss_is_told_where_the_system_starts_no_process(call, project, monkeypatch):
     def refused(*arguments):
         raise OSError(errno.EMFILE, "")
