@@ -68,9 +68,10 @@ def _to_trash(
     place: Place, recursive: bool, wanted: Place | None, settings: ToolSettings, journal: Journal
 ) -> _Deleted:
     at = place.target()
-    with at.roots.locks.hold(at.path):
+    trash = Trash.of(at, wanted, settings)
+    # All of them at once: who holds one and waits for another may wait for ever.
+    with at.roots.locks.hold(at.path, trash.ignore.path):
         kind = entries.removable(at, recursive=recursive)
-        trash = Trash.of(at, wanted, settings)
         if at.path.is_relative_to(trash.folder.path):
             raise ToolError(Code.REFUSED, f"{at.shown} is in the trash already", "mode=permanent deletes it for good")
         if trash.folder.path.is_relative_to(at.path):
