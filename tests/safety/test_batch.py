@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from toolbox_mcp.safety import batch
 from toolbox_mcp.safety.atomic import Seen, read_whole
 from toolbox_mcp.safety.batch import Change, change_all
+from toolbox_mcp.safety.entries import move
 from toolbox_mcp.safety.errors import ToolError
 
 
@@ -269,6 +271,30 @@ def test_a_system_without_threads_to_spare_leaves_nothing_behind(files, rewritte
         change_all(rewritten())
     assert not lost
     assert state(files) == before
+
+
+@pytest.mark.parametrize("step", ["_stage", "_swap", "_finish", "_take_back"])
+def test_a_folder_is_not_moved_away_while_its_files_change(files, roots, rewritten, monkeypatch, step):
+    real = getattr(batch._Batch, step)
+    mover = threading.Thread(target=lambda: move(roots.place("b"), roots.place("moved")))
+
+    def meanwhile(self, *arguments):
+        mover.start()
+        while mover.is_alive() and not roots.locks._waiting:
+            threading.Event().wait(0)
+        real(self, *arguments)
+
+    monkeypatch.setattr(batch._Batch, step, meanwhile)
+    changes = rewritten()
+    if step == "_take_back":
+        changes[-1] = replace(changes[-1], expect=None)
+        with pytest.raises(ToolError):
+            change_all(changes)
+    else:
+        change_all(changes)
+    mover.join(5)
+    assert {path.name for path in files.rglob("*")} == {"a", "c", "moved", "1", "2", "3"}
+    assert {path.read_text()[:3] for path in files.glob("?*/?")} == {"old" if step == "_take_back" else "new"}
 
 
 def test_old_files_go_also_where_the_system_gives_no_thread(files, rewritten, monkeypatch):
