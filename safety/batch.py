@@ -130,7 +130,11 @@ class _Batch:
             for dir_fd, items in self._folders():
                 with suppress(OSError):
                     os.fsync(dir_fd)
-                _each(pool, partial(_unlink, dir_fd), items)
+                try:
+                    _each(pool, partial(_unlink, dir_fd), items)
+                except RuntimeError:  # the system gives no thread
+                    for item in items:
+                        _unlink(dir_fd, item)
 
     def _take_back(self) -> None:
         self._items.reverse()
@@ -254,12 +258,15 @@ def _swap(item: _Item, dir_fd: int) -> None:
 def _replace_keeping(item: _Item, dir_fd: int, name: str) -> bool:
     """Do in steps what exchange() does, for systems without it, and tell whether the old file kept is a copy."""
     kept = f".toolbox-{secrets.token_hex(8)}.tmp"
-    copied = False
-    try:
-        os.link(name, kept, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
-    except OSError:
+    # In a shared folder, where each removes only what is theirs, a second name of another's file would stay.
+    copied = os.geteuid() not in (0, os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_uid)
+    if not copied:
+        try:
+            os.link(name, kept, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
+        except OSError:
+            copied = True
+    if copied:
         copy(dir_fd, name, dir_fd, kept)
-        copied = True
     try:
         os.rename(item.spare, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except BaseException:
@@ -295,7 +302,12 @@ def _each(pool: ThreadPoolExecutor, act: Callable[[_Item], None], items: Sequenc
     if len(items) == 1:
         act(items[0])
         return
-    doing = [pool.submit(act, item) for item in items]
+    try:
+        doing = [pool.submit(act, item) for item in items]
+    except BaseException:
+        # The system gives no more threads; those that are at work have to leave the folder before it is closed.
+        pool.shutdown(cancel_futures=True)
+        raise
     wait(doing)
     for one in doing:
         one.result()

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Protocol
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.opening import Links
+from toolbox_mcp.safety.protected import fold
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.roots import FIND, Place
 from toolbox_mcp.safety.trees import Cursor, Move, copy, remove_tree, signature, traverse
@@ -84,12 +86,20 @@ def remove_folders(made: list[Place] | tuple[Place, ...]) -> None:
             os.rmdir(name, dir_fd=dir_fd)
 
 
-def move(source: Place, destination: Place, *, overwrite: bool = False) -> Moved:
+class State(Protocol):
+    """In what state something was (safety.atomic.Seen)."""
+
+    def holds(self, dir_fd: int, name: str) -> bool:
+        """Tell whether what now has this name is still in that state."""
+        ...
+
+
+def move(source: Place, destination: Place, *, overwrite: bool = False, expect: State | None = None) -> Moved:
     """Rename an entry, a link itself included; across file systems copy it, then remove it.
 
-    Parents are made. ToolError not_found, exists, is_a_directory (a folder is never replaced), no_change (onto
-    itself), refused (a root, a folder into itself, a special file across file systems), protected_path (either side,
-    or something inside a moved folder), path_denied.
+    Parents are made. expect: the state of what is overwritten; file_changed where it is in another one. ToolError not_found,
+    exists, is_a_directory (a folder is never replaced), no_change (onto itself), refused (a root, a folder into itself, a
+    special file across file systems), protected_path (either side, or something inside a moved folder), path_denied.
     """
     old, new = _entry(source), _entry(destination)
     status = old.stat()
@@ -108,7 +118,7 @@ def move(source: Place, destination: Place, *, overwrite: bool = False) -> Moved
             _check_tree(old, new)
         there = new.stat()
         same = there is not None and (there.st_dev, there.st_ino) == (status.st_dev, status.st_ino)
-        renamed_case = same and old.path.parent == new.path.parent and old.name.casefold() == new.name.casefold()
+        renamed_case = same and _one_name(old, new)
         if there and not renamed_case:
             if stat.S_ISDIR(there.st_mode):
                 raise ToolError(Code.IS_A_DIRECTORY, f"{new.shown} is a folder", "name the entry inside it")
@@ -117,7 +127,7 @@ def move(source: Place, destination: Place, *, overwrite: bool = False) -> Moved
                 raise ToolError(Code.EXISTS, f"{new.shown} exists", hint)
         folders = make_parents(new)
         try:
-            _rename(old, new, replacing=there is not None, linked=same and not renamed_case)
+            _rename(old, new, expect, replacing=there is not None, linked=same and not renamed_case)
         except (OSError, ToolError) as e:
             remove_folders(folders)
             raise (refusal(e, new.shown) if isinstance(e, OSError) else e) from None
@@ -200,7 +210,12 @@ def rename_no_replace(old_fd: int, old: str, new_fd: int, new: str) -> None:
         os.rename(old, new, src_dir_fd=old_fd, dst_dir_fd=new_fd)
     else:
         os.link(old, new, src_dir_fd=old_fd, dst_dir_fd=new_fd, follow_symlinks=False)
-        os.unlink(old, dir_fd=old_fd)
+        try:
+            os.unlink(old, dir_fd=old_fd)
+        except OSError:
+            with suppress(OSError):
+                os.unlink(new, dir_fd=new_fd)
+            raise
 
 
 def exchange(dir_fd: int, one: str, other: str) -> bool:
@@ -210,9 +225,17 @@ def exchange(dir_fd: int, one: str, other: str) -> bool:
 
 @cache
 def _syscall() -> tuple[Callable[..., int], int] | None:
-    """Return the system's call by number and the number of renameat2; making it takes longer than calling it."""
+    """Return the system's call by number and the number of renameat2, None where there is no such call.
+
+    Making it takes longer than calling it.
+    """
     number = _RENAMEAT2.get(platform.machine()) if sys.platform == "linux" else None
-    return None if number is None else (ctypes.CDLL(None, use_errno=True).syscall, number)
+    if number is None:
+        return None
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    # What keeps the call back as a whole does so here too; later EPERM is about the names.
+    call(number, -1, b"old", -1, b"new", _NO_REPLACE)
+    return None if ctypes.get_errno() in (errno.ENOSYS, errno.EPERM) else (call, number)
 
 
 def _renameat2(old_fd: int, old: str, new_fd: int, new: str, flags: int) -> bool:
@@ -223,13 +246,26 @@ def _renameat2(old_fd: int, old: str, new_fd: int, new: str, flags: int) -> bool
     if call(number, old_fd, os.fsencode(old), new_fd, os.fsencode(new), flags) == 0:
         return True
     code = ctypes.get_errno()
-    if code in (errno.ENOSYS, errno.EINVAL, errno.EPERM):
+    if code in (errno.ENOSYS, errno.EINVAL):
         return False
     raise OSError(code, os.strerror(code))
 
 
 def _entry(place: Place) -> Place:
     return (replace(place, links=Links.ENTRY) if place.links is Links.FOLLOW else place).target()
+
+
+def _one_name(old: Place, new: Place) -> bool:
+    """Tell whether the places of one file are spellings of one name, as a file system that ignores case has them."""
+    if old.path.parent != new.path.parent or fold(old.name) != fold(new.name):
+        return False
+    fd = old.folder().open_folder()
+    try:
+        return not {old.name, new.name} <= set(os.listdir(fd))
+    except OSError as e:
+        raise refusal(e, old.shown) from None
+    finally:
+        os.close(fd)
 
 
 def _check_tree(old: Place, new: Place | None) -> None:
@@ -255,7 +291,7 @@ def _check_tree(old: Place, new: Place | None) -> None:
         raise refusal(e, old.shown) from None
 
 
-def _rename(old: Place, new: Place, *, replacing: bool, linked: bool) -> None:
+def _rename(old: Place, new: Place, expect: State | None, *, replacing: bool, linked: bool) -> None:
     with old.parent() as (old_fd, old_name), new.parent() as (new_fd, new_name):
         if linked:
             # A rename between two names of one file does nothing.
@@ -263,7 +299,7 @@ def _rename(old: Place, new: Place, *, replacing: bool, linked: bool) -> None:
             return
         try:
             if replacing:
-                os.rename(old_name, new_name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
+                _replace(old_fd, old_name, new_fd, new, expect)
             else:
                 rename_no_replace(old_fd, old_name, new_fd, new_name)
         except FileExistsError:
@@ -271,30 +307,109 @@ def _rename(old: Place, new: Place, *, replacing: bool, linked: bool) -> None:
         except OSError as e:
             if e.errno != errno.EXDEV:
                 raise
-            _copy_over(old_fd, old_name, new_fd, new_name, replacing)
+            _copy_over(old, new, old_fd, new_fd, expect, replacing)
         for fd in (old_fd, new_fd):
             with suppress(OSError):
                 os.fsync(fd)
+
+
+def _replace(old_fd: int, old_name: str, new_fd: int, new: Place, expect: State | None) -> None:
+    """Rename over what is there; where the system lets them change names, only over what is in the state expected."""
+    if expect is None or not _renameat2(old_fd, old_name, new_fd, new.name, _EXCHANGE):
+        os.rename(old_name, new.name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
+        return
+    try:
+        if not expect.holds(old_fd, old_name):
+            raise _just_changed(new)
+        os.unlink(old_name, dir_fd=old_fd)
+    except BaseException:
+        _renameat2(old_fd, old_name, new_fd, new.name, _EXCHANGE)
+        raise
 
 
 def _state(status: os.stat_result) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _copy_over(old_fd: int, old_name: str, new_fd: int, new_name: str, replacing: bool) -> None:
+def _copy_over(old: Place, new: Place, old_fd: int, new_fd: int, expect: State | None, replacing: bool) -> None:
     temporary = f".toolbox-{secrets.token_hex(8)}.tmp"
     try:
-        before = signature(old_fd, old_name, _state)
-        copy(old_fd, old_name, new_fd, temporary)
-        if signature(old_fd, old_name, _state) != before:
+        before = signature(old_fd, old.name, _state)
+        copy(old_fd, old.name, new_fd, temporary)
+        if signature(old_fd, old.name, _state) != before:
             # What somebody wrote behind the copy's back would go away with the old files.
             raise ToolError(Code.FILE_CHANGED, "what was to move changed while it was copied", "try again")
-        if replacing:
-            os.rename(temporary, new_name, src_dir_fd=new_fd, dst_dir_fd=new_fd)
-        else:
-            rename_no_replace(new_fd, temporary, new_fd, new_name)
+        leaving = _change_places(old, new, old_fd, new_fd, temporary, expect, replacing)
     except BaseException:
         with suppress(OSError):
             remove_tree(new_fd, temporary)
         raise
-    remove_tree(old_fd, old_name)
+    try:
+        remove_tree(old_fd, leaving)
+    except OSError as e:
+        with suppress(OSError):
+            _set_back(old, old_fd, leaving)
+        why = refusal(e, old.shown)
+        raise ToolError(
+            why.code,
+            f"{why.error}: all of it is copied to {new.shown}, and not all of it could be removed",
+            f"delete what is left of {old.shown}",
+        ) from None
+
+
+def _change_places(
+    old: Place, new: Place, old_fd: int, new_fd: int, copied: str, expect: State | None, replacing: bool
+) -> str:
+    """Put a copy in its place and set aside what it is of, whose name then is returned; or leave both as they are.
+
+    The copy comes first, so that one of them always has its name, but where it could not be taken back.
+    """
+    swapped = replacing and _renameat2(new_fd, copied, new_fd, new.name, _EXCHANGE)
+    leaving = _set_aside(old, old_fd) if replacing and not swapped else None
+    placed = swapped
+    try:
+        if swapped:
+            if expect and not expect.holds(new_fd, copied):
+                raise _just_changed(new)
+        elif replacing:
+            os.rename(copied, new.name, src_dir_fd=new_fd, dst_dir_fd=new_fd)
+        else:
+            rename_no_replace(new_fd, copied, new_fd, new.name)
+            placed = True
+        leaving = leaving or _set_aside(old, old_fd)
+    except BaseException:
+        if swapped:
+            _renameat2(new_fd, copied, new_fd, new.name, _EXCHANGE)
+        elif placed:
+            rename_no_replace(new_fd, new.name, new_fd, copied)
+        elif leaving:
+            _set_back(old, old_fd, leaving)
+        raise
+    if swapped:
+        with suppress(OSError):
+            os.unlink(copied, dir_fd=new_fd)
+    return leaving
+
+
+def _just_changed(place: Place) -> ToolError:
+    return ToolError(Code.FILE_CHANGED, f"{place.shown} has just changed", "try again")
+
+
+def _set_aside(old: Place, dir_fd: int) -> str:
+    """Give what is copied another name and return it: what may not go away must not take a place elsewhere.
+
+    It keeps its name where the system renames no such folder at all, as overlayfs those of a lower layer.
+    """
+    leaving = f".toolbox-{secrets.token_hex(8)}.tmp"
+    try:
+        os.rename(old.name, leaving, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except OSError as e:
+        if e.errno == errno.EXDEV:
+            return old.name
+        raise refusal(e, old.shown) from None
+    return leaving
+
+
+def _set_back(old: Place, dir_fd: int, leaving: str) -> None:
+    if leaving != old.name:
+        rename_no_replace(dir_fd, leaving, dir_fd, old.name)

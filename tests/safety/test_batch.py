@@ -3,6 +3,9 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from toolbox_mcp.safety import batch
 from toolbox_mcp.safety.atomic import Seen, read_whole
 from toolbox_mcp.safety.batch import Change, change_all
+from toolbox_mcp.safety.entries import move
 from toolbox_mcp.safety.errors import ToolError
 
 
@@ -232,6 +236,78 @@ def test_a_name_that_is_taken_meanwhile_is_not_replaced(files, roots, monkeypatc
     assert outcome(lambda: change_all([change])) == "file_changed"
     assert (files / "new").read_text() == "someone else's"
     assert len(list(files.rglob("*"))) == 13
+
+
+@pytest.mark.parametrize("given", [0, 1, 2])
+def test_a_system_without_threads_to_spare_leaves_nothing_behind(files, rewritten, monkeypatch, given):
+    before = state(files)
+    start, stage, shutdown = threading.Thread.start, batch._stage, ThreadPoolExecutor.shutdown
+    ending = threading.Event()
+    lost = []
+
+    def started(thread):
+        nonlocal given
+        given -= 1
+        if given < 0:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    def staged(dir_fd, item):
+        # As late as can be: when nothing but the end of the threads is waited for.
+        assert ending.wait(5)
+        lost.append(item)
+        os.fstat(dir_fd)
+        lost.remove(item)
+        stage(dir_fd, item)
+
+    def ended(pool, *arguments, **options):
+        ending.set()
+        shutdown(pool, *arguments, **options)
+
+    monkeypatch.setattr(threading.Thread, "start", started)
+    monkeypatch.setattr(batch, "_stage", staged)
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", ended)
+    with pytest.raises(RuntimeError):
+        change_all(rewritten())
+    assert not lost
+    assert state(files) == before
+
+
+@pytest.mark.parametrize("step", ["_stage", "_swap", "_finish", "_take_back"])
+def test_a_folder_is_not_moved_away_while_its_files_change(files, roots, rewritten, monkeypatch, step):
+    real = getattr(batch._Batch, step)
+    mover = threading.Thread(target=lambda: move(roots.place("b"), roots.place("moved")))
+
+    def meanwhile(self, *arguments):
+        mover.start()
+        while mover.is_alive() and not roots.locks._waiting:
+            threading.Event().wait(0)
+        real(self, *arguments)
+
+    monkeypatch.setattr(batch._Batch, step, meanwhile)
+    changes = rewritten()
+    if step == "_take_back":
+        changes[-1] = replace(changes[-1], expect=None)
+        with pytest.raises(ToolError):
+            change_all(changes)
+    else:
+        change_all(changes)
+    mover.join(5)
+    assert {path.name for path in files.rglob("*")} == {"a", "c", "moved", "1", "2", "3"}
+    assert {path.read_text()[:3] for path in files.glob("?*/?")} == {"old" if step == "_take_back" else "new"}
+
+
+def test_old_files_go_also_where_the_system_gives_no_thread(files, rewritten, monkeypatch):
+    def each(pool, act, items):
+        if act.func is batch._unlink:
+            raise RuntimeError("can't start new thread")
+        real(pool, act, items)
+
+    real = batch._each
+    monkeypatch.setattr(batch, "_each", each)
+    change_all(rewritten())
+    assert {path.read_text() for path in files.glob("?/?")} == {"new 1", "new 2", "new 3"}
+    assert sorted(files.rglob("*")) == sorted([*files.glob("?"), *files.glob("?/?")])
 
 
 def test_a_folder_that_may_not_be_written_stops_all(files, rewritten, as_nobody):

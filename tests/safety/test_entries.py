@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety import entries
+from toolbox_mcp.safety import batch, entries
+from toolbox_mcp.safety.atomic import read_whole
 from toolbox_mcp.safety.entries import make_folders, move, remove
 from toolbox_mcp.safety.trees import copy
 
@@ -100,12 +101,13 @@ def test_overwrites_a_file_or_link_when_asked(tree, roots, destination):
     assert (tree.parent / "outside/deep/kept").read_text() == "kept"
 
 
-def test_moves_one_name_of_a_file_onto_another(tree, roots, outcome):
-    os.link(tree / "file", tree / "hard")
-    assert outcome(lambda: move(roots.place("file"), roots.place("hard"))) == "exists"
-    move(roots.place("file"), roots.place("hard"), overwrite=True)
-    assert not (tree / "file").exists()
-    assert (tree / "hard").read_text() == "file"
+@pytest.mark.parametrize("other", ["hard", "File"])
+def test_moves_one_name_of_a_file_onto_another(tree, roots, outcome, other):
+    os.link(tree / "file", tree / other)
+    assert outcome(lambda: move(roots.place("file"), roots.place(other))) == "exists"
+    assert move(roots.place("file"), roots.place(other), overwrite=True).replaced
+    assert "file" not in os.listdir(tree)
+    assert (tree / other).read_text() == "file"
 
 
 def test_moves_between_roots(tree, jail):
@@ -133,16 +135,45 @@ def test_a_move_loses_against_an_entry_that_appears(tree, roots, monkeypatch, ou
 @pytest.mark.parametrize("source", ["file", "folder", "dangling"])
 def test_renames_without_replacing_where_the_system_call_is_missing(tree, monkeypatch, source, number):
     monkeypatch.setattr(entries, "_RENAMEAT2", number)
+    entries._syscall.cache_clear()
     fd = os.open(tree, os.O_RDONLY)
     try:
         with pytest.raises(FileExistsError):
             entries.rename_no_replace(fd, source, fd, "other")
         entries.rename_no_replace(fd, source, fd, "new")
+        assert not entries.exchange(fd, "other", "empty")
     finally:
         os.close(fd)
+        entries._syscall.cache_clear()
     assert os.path.lexists(tree / "new")
     assert not os.path.lexists(tree / source)
     assert (tree / "other").read_text() == "other"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of others")
+@pytest.mark.parametrize("number", [entries._RENAMEAT2, {}])
+@pytest.mark.parametrize("act", ["move", "remove", "change"])
+def test_a_refusal_in_a_shared_folder_leaves_no_second_name(project, jail, as_nobody, monkeypatch, act, number):
+    monkeypatch.setattr(entries, "_RENAMEAT2", number)
+    entries._syscall.cache_clear()
+    project.chmod(0o777)
+    shared = project / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    (shared / "file").write_text("theirs")
+    (shared / "file").chmod(0o666)
+    roots = jail(project)
+    at = roots.place("shared/file").target()
+    acts = {
+        "move": lambda: move(at, roots.place("new")),
+        "remove": lambda: remove(at),
+        "change": lambda: batch.change_all([batch.Change(at, b"mine", read_whole(at, 10)[1])]),
+    }
+    try:
+        assert as_nobody(acts[act]) == "path_denied"
+    finally:
+        entries._syscall.cache_clear()
+    assert everything(project)[1:] == [(str(shared / "file"), stat.S_IFREG, b"theirs")]
 
 
 ACROSS = """
@@ -301,7 +332,8 @@ def test_takes_back_folders_when_one_cannot_be_made(project, roots, monkeypatch,
 
 KEPT = """
 import os, sys
-from toolbox_mcp.safety import entries
+from toolbox_mcp.safety import batch, entries
+from toolbox_mcp.safety.atomic import read_whole
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.roots import Roots
 os.chdir(sys.argv[1])
@@ -347,6 +379,88 @@ def test_a_move_to_another_file_system_keeps_what_a_file_has_and_loses_nothing(p
     assert told == [
         "0 0 0o2750", "0 0 0o754", "kept", "b'begin\\x00' True True", "b'end' False", "file_changed someone else's ['d']",
     ]  # fmt: skip
+
+
+UNREMOVABLE = """
+import errno, os, sys
+from toolbox_mcp.safety import entries
+from toolbox_mcp.safety.errors import ToolError
+from toolbox_mcp.safety.roots import Roots
+os.chdir(sys.argv[1])
+roots = Roots(["."])
+def attempt(source, destination, overwrite=False):
+    try:
+        entries.move(roots.place(source), roots.place(destination), overwrite=overwrite)
+    except ToolError as e:
+        print(e.code, e.error)
+open("kept", "w").write("kept")
+attempt("fixed/f", "kept", overwrite=True)
+attempt("fixed/f", "new/f")
+attempt("fixed/d", "new/d")
+print(sorted(os.listdir(".")), open("kept").read())
+
+removed, renamed = entries.remove_tree, os.rename
+def not_removed(fd, name):
+    raise PermissionError(errno.EACCES, "")
+def in_place(old, new, *, src_dir_fd, dst_dir_fd):
+    if src_dir_fd == dst_dir_fd and not old.startswith(".toolbox-"):
+        raise OSError(errno.EXDEV, "")
+    renamed(old, new, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+entries.remove_tree = not_removed
+mounted = os.open("mounted", os.O_RDONLY)
+for way in (renamed, in_place):
+    os.rename = way
+    os.makedirs("d/e")
+    attempt("d", "mounted/d")
+    entries.remove_tree = removed
+    print(os.listdir("d"), os.listdir("mounted"), os.listdir("mounted/d"))
+    attempt("d", "mounted/d2")
+    print(os.path.exists("d"), sorted(os.listdir("mounted")))
+    for name in os.listdir("mounted"):
+        removed(mounted, name)
+    entries.remove_tree = not_removed
+"""
+
+
+def test_what_cannot_go_away_is_not_moved_to_another_file_system(project, with_mounts):
+    for name in ("fixed", "mounted"):
+        (project / name).mkdir()
+    mounts = f"mount -t tmpfs tmpfs {project}/mounted && mount -t tmpfs tmpfs {project}/fixed && cd {project}/fixed"
+    mounts += " && mkdir d && echo f >f && mount -o remount,ro ."
+    left = "all of it is copied to mounted/d, and not all of it could be removed"
+    half = [f"path_denied the system does not permit access to d: {left}", "['e'] ['d'] ['e']", "False ['d', 'd2']"]
+    assert with_mounts(mounts, UNREMOVABLE, project).splitlines() == [
+        "path_denied fixed/f is on a read-only file system",
+        "path_denied fixed/f is on a read-only file system",
+        "path_denied fixed/d is on a read-only file system",
+        "['fixed', 'kept', 'mounted'] kept",
+        *half,
+        *half,
+    ]
+
+
+ALWAYS_NAMED = """
+import os, sys
+from toolbox_mcp.safety import entries
+from toolbox_mcp.safety.roots import Roots
+os.chdir(sys.argv[1])
+roots = Roots(["."])
+set_aside = entries._set_aside
+def watched(old, fd):
+    print(open("mounted/f").read())
+    return set_aside(old, fd)
+entries._set_aside = watched
+for text in ("created", "replacing"):
+    open("f", "w").write(text)
+    entries.move(roots.place("f"), roots.place("mounted/f"), overwrite=True)
+print(os.listdir("."), os.listdir("mounted"), open("mounted/f").read())
+"""
+
+
+def test_before_what_moves_to_another_file_system_loses_its_name_the_copy_has_one(project, with_mounts):
+    (project / "mounted").mkdir()
+    told = with_mounts(f"mount -t tmpfs tmpfs {project}/mounted", ALWAYS_NAMED, project).splitlines()
+    assert told == ["created", "replacing", "['mounted'] ['f'] replacing"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of others")

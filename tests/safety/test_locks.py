@@ -40,10 +40,45 @@ def test_another_path_does_not_wait():
         assert pool.submit(other).result(5)
 
 
+@pytest.mark.parametrize(
+    ("held", "wanted", "free"),
+    [
+        ("/a", "/a/b/c", False),
+        ("/a/b/c", "/a", False),
+        ("/a/b/c", "/A/B", False),
+        ("/a/b/c", "/a/b/d", True),
+        ("/a/b", "/a/bc", True),
+        ("/a/b", "/a/bc/d", True),
+        ("/", "/a", False),
+        ("/a", "/", False),
+    ],
+)
+def test_who_holds_a_folder_holds_all_below_it(held, wanted, free):
+    locks = Locks()
+    order = []
+    started = threading.Event()
+
+    def other() -> None:
+        started.set()
+        with locks.hold(B, Path(wanted)):
+            order.append("other")
+
+    with ThreadPoolExecutor(1) as pool:
+        with locks.hold(Path(held)):
+            waiting = pool.submit(other)
+            assert started.wait(5)
+            if free:
+                waiting.result(5)
+            order.append("one")
+        waiting.result(5)
+    assert order == (["other", "one"] if free else ["one", "other"])
+
+
 def test_the_same_thread_takes_it_again():
     locks = Locks()
-    with locks.hold(A), locks.hold(A, B):
+    with locks.hold(A), locks.hold(A, B), locks.hold(A / "c"), locks.hold(A):
         pass
+    assert not locks._held
 
 
 def test_holders_of_two_paths_never_wait_for_each_other():
@@ -64,4 +99,5 @@ def test_keeps_no_lock_that_nobody_holds():
     for number in range(100):
         with locks.hold(Path(f"/{number}")):
             pass
-    assert len(locks._locks) == 0
+    assert not locks._held
+    assert not locks._below

@@ -49,9 +49,11 @@ async def delete_file(
         deleted = await writing(partial(_to_trash, path, recursive, trash_dir, settings, journal))
     else:
         deleted = await writing(partial(_for_good, path, recursive, journal))
-    seen.forget(str(deleted.entry.path))
     if deleted.trashed:
+        # undo brings it back, and what the session knew of it.
+        seen.moved(str(deleted.entry.path), str(deleted.trashed.path))
         return Text(f"Moved {deleted.kind} {path.shown} to trash: {deleted.trashed.shown}")
+    seen.forget(str(deleted.entry.path))
     return Text(f"Deleted {deleted.kind} {path.shown}")
 
 
@@ -66,9 +68,10 @@ def _to_trash(
     place: Place, recursive: bool, wanted: Place | None, settings: ToolSettings, journal: Journal
 ) -> _Deleted:
     at = place.target()
-    with at.roots.locks.hold(at.path):
+    trash = Trash.of(at, wanted, settings)
+    # All of them at once: who holds one and waits for another may wait for ever.
+    with at.roots.locks.hold(at.path, trash.ignore.path):
         kind = entries.removable(at, recursive=recursive)
-        trash = Trash.of(at, wanted, settings)
         if at.path.is_relative_to(trash.folder.path):
             raise ToolError(Code.REFUSED, f"{at.shown} is in the trash already", "mode=permanent deletes it for good")
         if trash.folder.path.is_relative_to(at.path):

@@ -4,6 +4,7 @@ import os
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 from threading import RLock
@@ -11,6 +12,7 @@ from threading import RLock
 from toolbox_mcp.safety import atomic
 from toolbox_mcp.safety.atomic import LetGo, Seen, Written
 from toolbox_mcp.safety.batch import Change, Changed, change_all
+from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.metadata import owner_of
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.safety.trees import signature
@@ -88,6 +90,16 @@ class History:
         """Return the signature of an entry and all below it; files that undo put back count as what they were."""
         with place.parent() as (dir_fd, name):
             return signature(dir_fd, name, self.renewed.state)
+
+    def left(self, place: Place) -> str:
+        """Return what signed() does for an entry that has just come; empty, so that undo refuses, where that fails.
+
+        What is done cannot fail any more.
+        """
+        try:
+            return self.signed(place)
+        except (OSError, ToolError):
+            return ""
 
     def keep(self, entry: Entry) -> None:
         """Take a call in as the latest, and let go what is too old or too much."""
@@ -173,7 +185,7 @@ class Journal:
 
     def moved(self, old: Place, new: Place, *, to_trash: bool = False) -> None:
         """Note that an entry, a link itself, moved."""
-        self.note([Moved(old, new, self.history.signed(new), to_trash=to_trash)])
+        self.note([Moved(old, new, self.history.left(new), to_trash=to_trash)])
 
     def note(self, steps: Iterable[Step]) -> None:
         """Note steps in the order in which they were taken."""
@@ -203,8 +215,13 @@ class Journal:
 
 
 def made(folders: Iterable[Place]) -> list[Step]:
-    """Return the steps of folders that were made."""
-    return [Made(folder, permissions(status)) for folder in folders if (status := folder.stat())]
+    """Return the steps of folders that were made, without those that cannot be looked at: they stay."""
+    steps: list[Step] = []
+    for folder in folders:
+        with suppress(ToolError):
+            if status := folder.stat():
+                steps.append(Made(folder, permissions(status)))
+    return steps
 
 
 def put(written: Written, before: Content | None = None) -> Put:

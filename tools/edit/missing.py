@@ -13,10 +13,12 @@ from toolbox_mcp.tools.edit.replacing import NoMatch
 async def no_match(place: Place, missed: NoMatch, parser: Worker, what: str = "old_string") -> ToolError:
     """Return the refusal that shows the nearest text, and names the cause where it is one thing."""
     near, why = None, None
-    with suppress(WorkerFailure):
-        why = await parser.call(cause, missed.lf, missed.wanted, what, deadline=SEARCH_TIME)
-    with suppress(WorkerFailure):
-        near = await parser.call(nearest, missed.lf, missed.wanted, SEARCH_TIME, deadline=SEARCH_TIME + 1)
+    # White space alone resembles nothing. Where the system has no process to spare, the answer does without.
+    if missed.wanted.strip():
+        with suppress(WorkerFailure, OSError):
+            why = await parser.call(cause, missed.lf, missed.wanted, what, deadline=SEARCH_TIME)
+        with suppress(WorkerFailure, OSError):
+            near = await parser.call(nearest, missed.lf, missed.wanted, SEARCH_TIME, deadline=SEARCH_TIME + 1)
     error = f"{what} is nowhere in {place.shown}"
     if near:
         first, last, similarity, diff = near

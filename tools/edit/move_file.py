@@ -27,7 +27,8 @@ def _move(source: Place, destination: Place, overwrite: bool, journal: Journal) 
     old, new = source.target(), destination.target()
     with old.roots.locks.hold(old.path, new.path):
         replaced = current(new, journal.left) if overwrite else None
-        moved = entries.move(old, new, overwrite=overwrite)
+        # What undo brings back has to be what goes away.
+        moved = entries.move(old, new, overwrite=replaced is not None, expect=replaced.seen if replaced else None)
         journal.note(made(moved.folders))
         if moved.replaced:
             journal.note([Put(new, replaced, None)])

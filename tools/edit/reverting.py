@@ -174,7 +174,7 @@ def _turned(step: Step, history: History) -> list[Step]:
     match step:
         case Moved():
             moved = entries.move(step.new, step.old)
-            back = Moved(step.new, step.old, history.signed(step.old), step.to_trash, step.from_trash)
+            back = Moved(step.new, step.old, history.left(step.old), step.to_trash, step.from_trash)
             return [*made(moved.folders), back]
         case Made(folder, mode, gone=True):
             with folder.parent() as (dir_fd, name):

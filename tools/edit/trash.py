@@ -47,6 +47,11 @@ class Trash:
             return system
         return cls(replace(entry, parts=(OWN,), links=Links.FOLLOW).target(), private=True, ignored=True)
 
+    @property
+    def ignore(self) -> Place:
+        """Return the place of the ignore file."""
+        return self.folder.child(".gitignore")
+
     @contextmanager
     def made(self) -> Iterator[tuple[Place, ...]]:
         """Make the folders that are missing, and take them back where what follows fails.
@@ -54,7 +59,6 @@ class Trash:
         Lends those that go with the call: what keeps what is deleted for all calls stays.
         """
         folders: list[Place] = []
-        ignore = self.folder.child(".gitignore")
         try:
             for folder in filter(None, (self.folder, self.info)):
                 new = make_folders(folder)
@@ -63,12 +67,12 @@ class Trash:
                     for one in new:
                         _owner_only(one)
             if self.ignored and folders:
-                atomic.replace(ignore, b"*\n")
+                atomic.replace(self.ignore, b"*\n")
             yield () if self.private else tuple(folders)
         except BaseException:
             if self.ignored and folders:
                 with suppress(ToolError):
-                    remove(ignore)
+                    remove(self.ignore)
             remove_folders(folders)
             raise
 

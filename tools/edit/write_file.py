@@ -1,6 +1,7 @@
 """write_file."""
 
 import binascii
+import stat
 from base64 import b64decode
 from functools import partial
 from typing import Annotated, Literal
@@ -73,6 +74,8 @@ def _write(
         there = place.stat()
         if there is None and asked:
             raise ToolError(Code.FILE_CHANGED, f"{place.shown} is gone", "leave expected_etag out to create it")
+        if there is not None and stat.S_ISDIR(there.st_mode):
+            raise ToolError(Code.IS_A_DIRECTORY, f"{place.shown} is a folder")
         if known is not None and overwrite and there is not None:
             if there.st_size > MAX_KNOWN:
                 raise changed(place)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from toolbox_mcp.safety import entries
+from toolbox_mcp.safety.protected import fold
 from toolbox_mcp.tools.settings import ToolSettings
 
 STAMP = r"\d{8}T\d{6}Z\.[0-9a-f]{12}"
@@ -214,3 +216,18 @@ async def test_a_deleted_file_is_no_longer_known(call, folder):
     await call("delete_file", path="a.txt")
     (folder / "a.txt").write_text("other")
     assert await call("write_file", path="a.txt", content="x") == "Overwrote a.txt (1 bytes)"
+
+
+async def test_what_a_deletion_changes_is_locked_at_once(call, folder, monkeypatch):
+    look = entries.removable
+    free = []
+
+    def others(place, **options):
+        # A second lock taken later would wait for ever for a call that has taken the two the other way round.
+        held = place.roots.locks._held
+        free.append(fold(str(folder / ".trash/.gitignore")) not in held)
+        return look(place, **options)
+
+    monkeypatch.setattr(entries, "removable", others)
+    assert (await call("delete_file", path="a.txt")).startswith("Moved file a.txt to trash: .trash/a.")
+    assert free[0] is False

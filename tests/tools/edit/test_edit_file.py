@@ -1,3 +1,4 @@
+import errno
 import hashlib
 import os
 import stat
@@ -5,6 +6,7 @@ import tracemalloc
 
 import pytest
 
+from toolbox_mcp.sandbox import worker
 from toolbox_mcp.tools.edit.replacing import Matching
 
 
@@ -145,6 +147,27 @@ async def test_a_failed_edit_of_a_large_file_answers_in_its_time(call, project):
     (project / "f").write_text("".join(f"some line of text, number {n} of many\n" for n in range(200_000)))
     answer = await call("edit_file", path="f", old_string="some lime of test\nthat is nowhere " * 50, new_string="x")
     assert answer["code"] == "no_match"
+
+
+@pytest.mark.parametrize(("text", "old"), [("", "\n"), ("a\n\nb", "\n\n\n"), ("abc\n", " "), ("a b\n", "  ")])
+async def test_a_miss_of_white_space_names_no_place_and_no_cause(call, project, text, old):
+    (project / "f").write_text(text)
+    assert await call("edit_file", path="f", old_string=old, new_string="x") == {
+        "error": "old_string is nowhere in f", "code": "no_match",
+        "hint": "read the lines again and copy them exactly",
+    }  # fmt: skip
+
+
+async def test_a_miss_is_told_where_the_system_starts_no_process(call, project, monkeypatch):
+    def refused(*arguments):
+        raise OSError(errno.EMFILE, "")
+
+    monkeypatch.setattr(worker, "_spawn", refused)
+    (project / "f").write_text("one")
+    assert await call("edit_file", path="f", old_string="One", new_string="x") == {
+        "error": "old_string is nowhere in f", "code": "no_match",
+        "hint": "read the lines again and copy them exactly",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("old", ["a", "a\n"])

@@ -3,6 +3,8 @@ import stat
 
 import pytest
 
+from toolbox_mcp.tools.edit import move_file
+
 
 @pytest.fixture
 def folder(project):
@@ -108,3 +110,21 @@ async def test_a_file_that_was_replaced_is_not_taken_for_the_one_that_was_read(c
     assert await call("write_file", path="b.txt", content="x") == "Overwrote b.txt (1 bytes)"
     await call("read_file", path="link")
     assert await call("write_file", path="a.txt", content="x") == "Created a.txt (1 bytes)"
+
+
+@pytest.mark.parametrize("there", ["b.txt", "link", "new"])
+async def test_what_is_written_to_the_destination_meanwhile_is_not_lost(call, folder, monkeypatch, there):
+    look = move_file.current
+
+    def meanwhile(*arguments):
+        found = look(*arguments)
+        (folder / there).unlink(missing_ok=True)
+        (folder / there).write_text("theirs")
+        return found
+
+    monkeypatch.setattr(move_file, "current", meanwhile)
+    code = await call.code("move_file", source="sub/c.txt", destination=there, overwrite=True)
+    assert code == ("exists" if there == "new" else "file_changed")
+    assert (folder / there).read_text() == "theirs"
+    assert (folder / "sub/c.txt").read_text() == "c"
+    assert not list(folder.rglob(".toolbox-*"))

@@ -243,7 +243,7 @@ async def test_modes_stay_and_a_link_is_not_written_through(call, folder):
 
 async def test_progress_grows_with_the_files(call, project):
     for number in range(300):
-        (project / f"{number:03}").write_text("x" * 20_000)
+        (project / f"{number:03}").write_text("x" * 2_000)
     told = []
 
     async def report(done, total, message):

@@ -1,3 +1,4 @@
+import errno
 import os
 import random
 import re
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from toolbox_mcp.tools.edit import journal
 from toolbox_mcp.tools.settings import ToolSettings
 
 
@@ -313,6 +315,50 @@ async def test_what_undo_restored_is_known_to_the_session(call, folder):
     await call("undo")
     (folder / "a.txt").write_text("someone else's")
     assert await call.code("write_file", path="a.txt", content="x") == "file_changed"
+
+
+@pytest.mark.parametrize(("deleted", "read"), [("a.txt", "a.txt"), ("sub", "sub/c.txt")])
+async def test_what_came_back_from_the_trash_is_still_known(call, folder, deleted, read):
+    await call("read_file", path=read)
+    await call("delete_file", path=deleted, recursive=True)
+    await call("undo")
+    assert await call("write_file", path=read, content="x") == f"Overwrote {read} (1 bytes)"
+    await call("delete_file", path=deleted, recursive=True)
+    await call("undo")
+    (folder / read).write_text("theirs")
+    assert await call.code("write_file", path=read, content="x") == "file_changed"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("move_file", {"source": "sub", "destination": "n/z"}),
+        ("delete_file", {"path": "sub", "recursive": True, "trash_dir": "n"}),
+    ],
+)
+async def test_what_was_done_is_no_error_where_it_cannot_be_looked_at_afterwards(
+    call, folder, monkeypatch, name, arguments
+):
+    look = journal.signature
+
+    def refused(*arguments):
+        raise OSError(errno.EMFILE, "")
+
+    monkeypatch.setattr(journal, "signature", refused)
+    assert not (await call.result(name, arguments)).is_error
+    after = tree(folder)
+    assert await call.code("undo") == "changed_since"
+    assert tree(folder) == after
+
+    monkeypatch.setattr(journal, "signature", look)
+    await call("create_directory", path="m")
+    moved = await call.result("move_file", {"source": "m", "destination": "k"})
+    seen = iter([look])
+    monkeypatch.setattr(journal, "signature", lambda *arguments: next(seen, refused)(*arguments))
+    undone = await call.result("undo", {})
+    assert undone.structured_content["call_id"] == moved.meta["call_id"]
+    assert await call.code("undo", call_id=undone.meta["call_id"]) == "changed_since"
+    assert tree(folder).keys() == {*after, "m"}
 
 
 async def test_an_unsafe_write_outside_is_undone_where_it_was(call, folder):

@@ -70,6 +70,7 @@ async def test_writes_the_content_as_given(call, project, arguments, data):
         ("f", {"content": "\ud800"}, "invalid_args"),
         ("f", {"expected_etag": "0" * 16}, "file_changed"),
         ("missing", {"expected_etag": "0" * 16}, "file_changed"),
+        ("folder", {"expected_etag": "0" * 16}, "is_a_directory"),
         ("f", {"content": 5}, "invalid_args"),
         ("f", {"content": "x" * (16 * 2**20 + 1)}, "too_large"),
         ("x" * 300, {}, "path_denied"),
