@@ -64,7 +64,7 @@ class Locks:
         return all(self._held.get(name, me) == me for name in folders)
 
 
-_NOBODY: set[int] = set()
+_NOBODY: frozenset[int] = frozenset()
 
 
 def _folders(names: Iterable[str]) -> set[str]:
