@@ -157,7 +157,6 @@ def replace(
     expect: Seen | None = None,
     mode: int | None = None,
     create_parents: bool = False,
-    max_new_parents: int = 8,
     overwrite: bool = True,
     keep: int = 0,
     let_go: LetGo | None = None,
@@ -175,7 +174,7 @@ def replace(
         at.check_writable()
         folders: tuple[Place, ...] = ()
         if create_parents and at.parts:
-            folders = make_parents(at, max_new=max_new_parents)
+            folders = make_parents(at)
         try:
             return _replace(at, data, expect, mode, overwrite, keep, folders, let_go)
         except ToolError:

@@ -36,11 +36,11 @@ class Moved:
     folders: tuple[Place, ...]
 
 
-def make_folders(place: Place, *, max_new: int = MAX_NEW_FOLDERS) -> tuple[Place, ...]:
+def make_folders(place: Place) -> tuple[Place, ...]:
     """Make a folder and those above it, and return what was made, outermost first; nothing if it is there.
 
     ToolError protected_path, exists (something else has the name), not_a_directory (on the way), refused (more
-    than max_new, disk full), path_denied. A failure leaves nothing behind.
+    than MAX_NEW_FOLDERS, disk full), path_denied. A failure leaves nothing behind.
     """
     at = place.target()
     missing: list[Place] = []
@@ -55,8 +55,10 @@ def make_folders(place: Place, *, max_new: int = MAX_NEW_FOLDERS) -> tuple[Place
     if not missing:
         return ()
     at.check_writable()
-    if len(missing) > max_new:
-        raise ToolError(Code.REFUSED, f"{at.shown} needs {len(missing)} new folders, at most {max_new} are made")
+    if len(missing) > MAX_NEW_FOLDERS:
+        raise ToolError(
+            Code.REFUSED, f"{at.shown} needs {len(missing)} new folders, at most {MAX_NEW_FOLDERS} are made"
+        )
     made: list[Place] = []
     try:
         for folder in missing:
@@ -69,10 +71,10 @@ def make_folders(place: Place, *, max_new: int = MAX_NEW_FOLDERS) -> tuple[Place
     return tuple(made)
 
 
-def make_parents(place: Place, *, max_new: int = MAX_NEW_FOLDERS) -> tuple[Place, ...]:
+def make_parents(place: Place) -> tuple[Place, ...]:
     """Make the folders above a place as make_folders() does; not_a_directory also where the next one is none."""
     try:
-        return make_folders(place.folder(), max_new=max_new)
+        return make_folders(place.folder())
     except ToolError as e:
         if e.code is Code.EXISTS:
             raise ToolError(Code.NOT_A_DIRECTORY, f"{place.folder().shown} is not a folder") from None

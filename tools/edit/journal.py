@@ -111,9 +111,12 @@ class History:
                 return
             self._undoable[entry.call_id] = entry
             total = sum(map(_size, self._undoable.values()))
-            while len(self._undoable) > MAX_CALLS or total > MAX_BYTES:
+            # What is undone comes back only by undoing that, and so takes no place beside it.
+            count = sum(not each.undone for each in self._undoable.values())
+            while count > MAX_CALLS or total > MAX_BYTES:
                 _, oldest = self._undoable.popitem(last=False)
                 total -= oldest.size
+                count -= not oldest.undone
                 # A call that undid it still points here, and must not hold the content.
                 oldest.steps = []
 

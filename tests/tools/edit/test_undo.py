@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from toolbox_mcp.safety.roots import Roots
 from toolbox_mcp.tools.edit import journal
+from toolbox_mcp.tools.edit.journal import History
+from toolbox_mcp.tools.edit.reverting import revert
 from toolbox_mcp.tools.settings import ToolSettings
 
 
@@ -259,8 +262,28 @@ async def test_fifty_calls_are_kept(call, project):
     assert await call.code("undo", call_id=ids[0]) == "not_found"
     assert await call.code("undo", call_id=ids[1]) == "not_found"
     assert not (await call.result("undo", {"call_id": ids[51]})).is_error
-    assert await call.code("undo", call_id=ids[2]) == "not_found"
-    assert not (await call.result("undo", {"call_id": ids[3]})).is_error
+    assert not (await call.result("undo", {"call_id": ids[2]})).is_error
+
+
+async def test_fifty_calls_are_undone_in_a_row_and_brought_back(call, project):
+    for number in range(51):
+        await call("write_file", path=f"f{number}", content="")
+    undone = [(await call.result("undo", {})).meta["call_id"] for _ in range(50)]
+    assert os.listdir(project) == ["f0"]
+    assert await call.code("undo") == "not_found"
+    for call_id in reversed(undone):
+        assert not (await call.result("undo", {"call_id": call_id})).is_error
+    assert len(os.listdir(project)) == 51
+
+
+def test_going_to_and_fro_keeps_two_calls_for_each_that_can_be_undone(project):
+    history = History()
+    history.journal("0", "write_file", 100).replace(Roots([project]).place("f"), b"x")
+    for number in range(1, 301):
+        revert(history, str(number - 1), history.journal(str(number), "undo", 100))
+    kept = [entry for number in range(301) if (entry := history.find(str(number))) and entry.undoable]
+    assert len([entry for entry in kept if not entry.undone]) == 50
+    assert len(kept) <= 101
 
 
 async def test_a_failure_in_the_middle_takes_back_what_was_undone(call, folder, monkeypatch):
