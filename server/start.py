@@ -5,7 +5,7 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +17,7 @@ from toolbox_mcp.server.assembly import Toolbox, assembled, exposure, lacking
 from toolbox_mcp.server.config import Config
 from toolbox_mcp.server.errors import ConfigError
 from toolbox_mcp.server.tokens import tokenizer_for
+from toolbox_mcp.server.transports.stopping import ended_at_last
 from toolbox_mcp.server.values import did_you_mean
 from toolbox_mcp.tools.catalogue import TOOLS
 from toolbox_mcp.tools.context import CallContext
@@ -35,10 +36,11 @@ def serve(config: Config, env: Mapping[str, str], err: IO[str]) -> int:
     if lack := lacking(config):
         log.warning(LACKING, ", ".join(lack))
     confine(config)
-    return -anyio.run(_serve, config, env, err)
+    with ended_at_last() as on_stop:
+        return -anyio.run(_serve, config, env, err, on_stop)
 
 
-async def _serve(config: Config, env: Mapping[str, str], err: IO[str]) -> int:
+async def _serve(config: Config, env: Mapping[str, str], err: IO[str], on_stop: Callable[[], None]) -> int:
     async with assembled(config, env) as toolbox:
         # What is loaded by now stays; the collector need not look at it again.
         gc.freeze()
@@ -48,11 +50,13 @@ async def _serve(config: Config, env: Mapping[str, str], err: IO[str]) -> int:
             if os.isatty(0):
                 err.write("toolbox-mcp: an MCP client is expected on stdin and stdout; Ctrl-C ends this\n")
                 err.flush()
-            return await stdio.serve(toolbox.server, direct=toolbox.direct, max_in_flight=config.max_in_flight)
-        return await _serve_http(config, toolbox, err)
+            return await stdio.serve(
+                toolbox.server, direct=toolbox.direct, max_in_flight=config.max_in_flight, on_stop=on_stop
+            )
+        return await _serve_http(config, toolbox, err, on_stop)
 
 
-async def _serve_http(config: Config, toolbox: Toolbox, err: IO[str]) -> int:
+async def _serve_http(config: Config, toolbox: Toolbox, err: IO[str], on_stop: Callable[[], None]) -> int:
     from toolbox_mcp.server.transports import http
 
     def ready(url: str) -> None:
@@ -60,7 +64,7 @@ async def _serve_http(config: Config, toolbox: Toolbox, err: IO[str]) -> int:
         err.flush()
 
     try:
-        return await http.serve(toolbox.server, config.http_settings(), on_ready=ready)
+        return await http.serve(toolbox.server, config.http_settings(), on_ready=ready, on_stop=on_stop)
     except (ValueError, OSError) as e:
         raise ConfigError(f"{config.transport} at {config.host}:{config.port}: {e}") from None
 

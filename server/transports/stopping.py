@@ -1,6 +1,7 @@
-"""Ending on a signal: the first one stops in order, the second one at once."""
+"""Ending: on a signal the first time in order and the second at once, and at last whatever holds it up."""
 
 import asyncio
+import logging
 import os
 import signal
 import threading
@@ -8,6 +9,35 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
+
+log = logging.getLogger(__name__)
+
+AT_LAST = 60.0
+"""Seconds that an end takes at most; a guess above what it takes to finish or take back the longest change of files."""
+
+
+@contextmanager
+def ended_at_last() -> Iterator[Callable[[], None]]:
+    """Lend what is to be called when the end begins: where the block is not left by AT_LAST, the process ends with status 1.
+
+    A thread in a file system that does not answer would hold it up for ever.
+    """
+    timer = threading.Timer(AT_LAST, _end)
+    timer.daemon = True
+
+    def begin() -> None:
+        if timer.ident is None:
+            timer.start()
+
+    try:
+        yield begin
+    finally:
+        timer.cancel()
+
+
+def _end() -> None:
+    log.error("something held up the end for %g s", AT_LAST)
+    os._exit(1)
 
 
 @contextmanager
