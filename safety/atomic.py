@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from toolbox_mcp.safety.entries import exchange, make_parents, remove_folders, rename_no_replace
+from toolbox_mcp.safety.entries import make_parents, remove_folders
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, owner_of, permitted
 from toolbox_mcp.safety.refusals import refusal
+from toolbox_mcp.safety.renaming import exchange, rename_no_replace
 from toolbox_mcp.safety.roots import Place
 
 LetGo = Callable[[int], object]

@@ -12,10 +12,11 @@ from functools import partial
 from itertools import groupby
 
 from toolbox_mcp.safety.atomic import Seen, check, fill, opened
-from toolbox_mcp.safety.entries import exchange, make_parents, remove_folders, rename_no_replace
+from toolbox_mcp.safety.entries import make_parents, remove_folders
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.metadata import Owner, keep_owner, permitted
 from toolbox_mcp.safety.refusals import refusal
+from toolbox_mcp.safety.renaming import exchange, rename_no_replace
 from toolbox_mcp.safety.roots import Place, Writable
 from toolbox_mcp.safety.trees import copy
 

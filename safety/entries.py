@@ -1,30 +1,23 @@
 """Folders and entries: making, moving and removing them beneath descriptors, never through a link."""
 
-import ctypes
 import errno
 import os
-import platform
 import secrets
 import stat
-import sys
-from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Protocol
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.opening import Links
 from toolbox_mcp.safety.protected import fold
 from toolbox_mcp.safety.refusals import refusal
+from toolbox_mcp.safety.renaming import exchange, rename_no_replace
 from toolbox_mcp.safety.roots import FIND, Place
 from toolbox_mcp.safety.trees import Cursor, Move, copy, remove_tree, signature, traverse
 
 MAX_NEW_FOLDERS = 8
 """Parent folders that one call may make (TOOLS.md); more is a mistake in the path."""
-
-_NO_REPLACE, _EXCHANGE = 1, 2  # RENAME_NOREPLACE, RENAME_EXCHANGE
-_RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "arm64": 276}
 
 
 @dataclass(frozen=True)
@@ -200,59 +193,6 @@ def _check_root(at: Place) -> None:
             raise ToolError(Code.REFUSED, f"{at.shown} holds a root folder")
 
 
-def rename_no_replace(old_fd: int, old: str, new_fd: int, new: str) -> None:
-    """Rename a name in one folder to one in another. FileExistsError, in one step, if the latter is taken."""
-    if _renameat2(old_fd, old, new_fd, new, _NO_REPLACE):
-        return
-    if stat.S_ISDIR(os.stat(old, dir_fd=old_fd, follow_symlinks=False).st_mode):
-        # Folders have no hard links; a rename replaces at most an empty folder made in this instant.
-        with suppress(FileNotFoundError):
-            os.stat(new, dir_fd=new_fd, follow_symlinks=False)
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        os.rename(old, new, src_dir_fd=old_fd, dst_dir_fd=new_fd)
-    else:
-        os.link(old, new, src_dir_fd=old_fd, dst_dir_fd=new_fd, follow_symlinks=False)
-        try:
-            os.unlink(old, dir_fd=old_fd)
-        except OSError:
-            with suppress(OSError):
-                os.unlink(new, dir_fd=new_fd)
-            raise
-
-
-def exchange(dir_fd: int, one: str, other: str) -> bool:
-    """Let two names of a folder change places in one step. False where the system cannot; OSError where it refuses."""
-    return _renameat2(dir_fd, one, dir_fd, other, _EXCHANGE)
-
-
-@cache
-def _syscall() -> tuple[Callable[..., int], int] | None:
-    """Return the system's call by number and the number of renameat2, None where there is no such call.
-
-    Making it takes longer than calling it.
-    """
-    number = _RENAMEAT2.get(platform.machine()) if sys.platform == "linux" else None
-    if number is None:
-        return None
-    call = ctypes.CDLL(None, use_errno=True).syscall
-    # What keeps the call back as a whole does so here too; later EPERM is about the names.
-    call(number, -1, b"old", -1, b"new", _NO_REPLACE)
-    return None if ctypes.get_errno() in (errno.ENOSYS, errno.EPERM) else (call, number)
-
-
-def _renameat2(old_fd: int, old: str, new_fd: int, new: str, flags: int) -> bool:
-    found = _syscall()
-    if found is None:
-        return False
-    call, number = found
-    if call(number, old_fd, os.fsencode(old), new_fd, os.fsencode(new), flags) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in (errno.ENOSYS, errno.EINVAL):
-        return False
-    raise OSError(code, os.strerror(code))
-
-
 def _entry(place: Place) -> Place:
     return (replace(place, links=Links.ENTRY) if place.links is Links.FOLLOW else place).target()
 
@@ -317,7 +257,7 @@ def _rename(old: Place, new: Place, expect: State | None, *, replacing: bool, li
 
 def _replace(old_fd: int, old_name: str, new_fd: int, new: Place, expect: State | None) -> None:
     """Rename over what is there; where the system lets them change names, only over what is in the state expected."""
-    if expect is None or not _renameat2(old_fd, old_name, new_fd, new.name, _EXCHANGE):
+    if expect is None or not exchange(old_fd, old_name, new.name, other_fd=new_fd):
         os.rename(old_name, new.name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
         return
     try:
@@ -325,7 +265,7 @@ def _replace(old_fd: int, old_name: str, new_fd: int, new: Place, expect: State 
             raise _just_changed(new)
         os.unlink(old_name, dir_fd=old_fd)
     except BaseException:
-        _renameat2(old_fd, old_name, new_fd, new.name, _EXCHANGE)
+        exchange(old_fd, old_name, new.name, other_fd=new_fd)
         raise
 
 
@@ -366,7 +306,7 @@ def _change_places(
 
     The copy comes first, so that one of them always has its name, but where it could not be taken back.
     """
-    swapped = replacing and _renameat2(new_fd, copied, new_fd, new.name, _EXCHANGE)
+    swapped = replacing and exchange(new_fd, copied, new.name)
     leaving = _set_aside(old, old_fd) if replacing and not swapped else None
     placed = swapped
     try:
@@ -381,7 +321,7 @@ def _change_places(
         leaving = leaving or _set_aside(old, old_fd)
     except BaseException:
         if swapped:
-            _renameat2(new_fd, copied, new_fd, new.name, _EXCHANGE)
+            exchange(new_fd, copied, new.name)
         elif placed:
             rename_no_replace(new_fd, new.name, new_fd, copied)
         elif leaving:

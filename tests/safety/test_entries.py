@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety import batch, entries
+from toolbox_mcp.safety import batch, entries, renaming
 from toolbox_mcp.safety.atomic import read_whole
 from toolbox_mcp.safety.entries import make_folders, move, remove
 from toolbox_mcp.safety.trees import copy
@@ -134,28 +134,28 @@ def test_a_move_loses_against_an_entry_that_appears(tree, roots, monkeypatch, ou
 @pytest.mark.parametrize("number", [{}, {"x86_64": 1 << 20, "aarch64": 1 << 20}])
 @pytest.mark.parametrize("source", ["file", "folder", "dangling"])
 def test_renames_without_replacing_where_the_system_call_is_missing(tree, monkeypatch, source, number):
-    monkeypatch.setattr(entries, "_RENAMEAT2", number)
-    entries._syscall.cache_clear()
+    monkeypatch.setattr(renaming, "_RENAMEAT2", number)
+    renaming._syscall.cache_clear()
     fd = os.open(tree, os.O_RDONLY)
     try:
         with pytest.raises(FileExistsError):
-            entries.rename_no_replace(fd, source, fd, "other")
-        entries.rename_no_replace(fd, source, fd, "new")
-        assert not entries.exchange(fd, "other", "empty")
+            renaming.rename_no_replace(fd, source, fd, "other")
+        renaming.rename_no_replace(fd, source, fd, "new")
+        assert not renaming.exchange(fd, "other", "empty")
     finally:
         os.close(fd)
-        entries._syscall.cache_clear()
+        renaming._syscall.cache_clear()
     assert os.path.lexists(tree / "new")
     assert not os.path.lexists(tree / source)
     assert (tree / "other").read_text() == "other"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of others")
-@pytest.mark.parametrize("number", [entries._RENAMEAT2, {}])
+@pytest.mark.parametrize("number", [renaming._RENAMEAT2, {}])
 @pytest.mark.parametrize("act", ["move", "remove", "change"])
 def test_a_refusal_in_a_shared_folder_leaves_no_second_name(project, jail, as_nobody, monkeypatch, act, number):
-    monkeypatch.setattr(entries, "_RENAMEAT2", number)
-    entries._syscall.cache_clear()
+    monkeypatch.setattr(renaming, "_RENAMEAT2", number)
+    renaming._syscall.cache_clear()
     project.chmod(0o777)
     shared = project / "shared"
     shared.mkdir()
@@ -172,7 +172,7 @@ def test_a_refusal_in_a_shared_folder_leaves_no_second_name(project, jail, as_no
     try:
         assert as_nobody(acts[act]) == "path_denied"
     finally:
-        entries._syscall.cache_clear()
+        renaming._syscall.cache_clear()
     assert everything(project)[1:] == [(str(shared / "file"), stat.S_IFREG, b"theirs")]
 
 
@@ -332,7 +332,7 @@ def test_takes_back_folders_when_one_cannot_be_made(project, roots, monkeypatch,
 
 KEPT = """
 import os, sys
-from toolbox_mcp.safety import batch, entries
+from toolbox_mcp.safety import batch, entries, renaming
 from toolbox_mcp.safety.atomic import read_whole
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.roots import Roots

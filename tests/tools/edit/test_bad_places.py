@@ -157,7 +157,7 @@ from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.roots import Roots
 from toolbox_mcp.tools.edit.journal import History
 from toolbox_mcp.tools.edit.loading import edit
-from toolbox_mcp.safety import entries
+from toolbox_mcp.safety import entries, renaming
 
 base = sys.argv[1]
 os.chdir(base)
@@ -167,7 +167,7 @@ stop = threading.Event()
 
 def swap():
     while not stop.is_set():
-        entries.exchange(base_fd, "root/d", "link")
+        renaming.exchange(base_fd, "root/d", "link")
 
 thread = threading.Thread(target=swap)
 thread.start()
@@ -194,7 +194,7 @@ for number in range(int(sys.argv[2])):
 stop.set()
 thread.join()
 if os.path.islink("root/d"):
-    entries.exchange(base_fd, "root/d", "link")
+    renaming.exchange(base_fd, "root/d", "link")
 print(done, refused)
 """
 

@@ -366,7 +366,7 @@ SWAPS = (
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names in one step")
 @pytest.mark.parametrize(("tool", "path", "more"), SWAPS)
 async def test_a_folder_swapped_for_a_link_during_the_call_shows_nothing_outside(call, project, tool, path, more):
-    from toolbox_mcp.safety.entries import exchange
+    from toolbox_mcp.safety.renaming import exchange
 
     outside = project.parent / "outside"
     (outside / "deep").mkdir(parents=True)
