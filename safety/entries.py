@@ -281,11 +281,11 @@ def _copy_over(old: Place, new: Place, old_fd: int, new_fd: int, expect: State |
         if signature(old_fd, old.name, _state) != before:
             # What somebody wrote behind the copy's back would go away with the old files.
             raise ToolError(Code.FILE_CHANGED, "what was to move changed while it was copied", "try again")
-        leaving = _change_places(old, new, old_fd, new_fd, temporary, expect, replacing)
     except BaseException:
         with suppress(OSError):
             remove_tree(new_fd, temporary)
         raise
+    leaving = _change_places(old, new, old_fd, new_fd, temporary, expect, replacing)
     try:
         remove_tree(old_fd, leaving)
     except OSError as e:
@@ -302,14 +302,15 @@ def _copy_over(old: Place, new: Place, old_fd: int, new_fd: int, expect: State |
 def _change_places(
     old: Place, new: Place, old_fd: int, new_fd: int, copied: str, expect: State | None, replacing: bool
 ) -> str:
-    """Put a copy in its place and set aside what it is of, whose name then is returned; or leave both as they are.
+    """Put a copy in its place and set aside what it is of, whose name then is returned; or leave both and remove the copy.
 
     The copy comes first, so that one of them always has its name, but where it could not be taken back.
     """
-    swapped = replacing and exchange(new_fd, copied, new.name)
-    leaving = _set_aside(old, old_fd) if replacing and not swapped else None
-    placed = swapped
+    swapped = placed = False
+    leaving = None
     try:
+        swapped = replacing and exchange(new_fd, copied, new.name)
+        leaving = _set_aside(old, old_fd) if replacing and not swapped else None
         if swapped:
             if expect and not expect.holds(new_fd, copied):
                 raise _just_changed(new)
@@ -320,12 +321,15 @@ def _change_places(
             placed = True
         leaving = leaving or _set_aside(old, old_fd)
     except BaseException:
+        # Where this fails in turn nothing is removed: then the copy's name is that of what it took the place of.
         if swapped:
             exchange(new_fd, copied, new.name)
         elif placed:
             rename_no_replace(new_fd, new.name, new_fd, copied)
         elif leaving:
             _set_back(old, old_fd, leaving)
+        with suppress(OSError):
+            remove_tree(new_fd, copied)
         raise
     if swapped:
         with suppress(OSError):

@@ -463,6 +463,37 @@ def test_before_what_moves_to_another_file_system_loses_its_name_the_copy_has_on
     assert told == ["created", "replacing", "['mounted'] ['f'] replacing"]
 
 
+STUCK = """
+import os, sys
+from toolbox_mcp.safety import entries
+from toolbox_mcp.safety.roots import Roots
+os.chdir(sys.argv[1])
+roots = Roots(["."])
+open("f", "w").write("moving")
+open("mounted/f", "w").write("there")
+exchange, calls = entries.exchange, []
+def once(*names, **more):
+    calls.append(names)
+    if len(calls) > 1 and "stuck" in sys.argv:
+        raise OSError(5, "Input/output error")
+    return exchange(*names, **more)
+def kept(old, fd):
+    raise PermissionError(13, "Permission denied")
+entries.exchange, entries._set_aside = once, kept
+try:
+    entries.move(roots.place("f"), roots.place("mounted/f"), overwrite=True)
+except Exception as e:
+    print(type(e).__name__, open("f").read(), sorted(open("mounted/" + name).read() for name in os.listdir("mounted")))
+"""
+
+
+@pytest.mark.parametrize(("how", "there"), [("free", "['there']"), ("stuck", "['moving', 'there']")])
+def test_what_a_copy_took_the_place_of_is_not_lost_where_the_source_stays(project, with_mounts, how, there):
+    (project / "mounted").mkdir()
+    told = with_mounts(f"mount -t tmpfs tmpfs {project}/mounted", STUCK, project, how)
+    assert told == f"ToolError moving {there}"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of others")
 def test_a_copy_has_the_owners_of_what_was_copied(project):
     (project / "d").mkdir()
