@@ -131,6 +131,12 @@ def rows(
         ours=("list_directory", {"path": str(flat)}),
         filesystem=("list_directory_with_sizes", {"path": str(flat)}),
     )
+    row(
+        "list 1,000 unsized",
+        ours=("list_directory", {"path": str(flat), "sizes": False}),
+        filesystem=("list_directory", {"path": str(flat)}),
+        commander=("list_directory", {"path": str(flat), "depth": 1}),
+    )
     # Theirs tell no sizes here, ours does.
     row(
         "list 1,000, theirs unsized",

@@ -4,7 +4,8 @@ import os
 import stat
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Annotated, Final
 
@@ -46,6 +47,7 @@ async def list_directory(
     recursive: bool = False,
     include_hidden: bool = False,
     pattern: Annotated[str | None, Field(description="glob on the name")] = None,
+    sizes: bool = True,
 ) -> Text:
     """List a folder: TYPE, SIZE and NAME of each entry."""
     wanted = compiled(pattern, hidden=True).match if pattern is not None else None
@@ -54,9 +56,9 @@ async def list_directory(
 
     def listed(stop: Stop) -> str:
         if recursive:
-            rows, cut = _below(path, settings, include_hidden, wanted, stop)
+            rows, cut = _below(path, settings, include_hidden, wanted, sizes, stop)
         else:
-            rows, cut = _inside(path, include_hidden, wanted, stop)
+            rows, cut = _inside(path, include_hidden, wanted, sizes, stop)
         if cut:
             rows.append(f"... ({cut})")
         return "\n".join(rows) or "(empty directory)"
@@ -64,18 +66,21 @@ async def list_directory(
     return Text(await reading(listed), "narrow the path or give a pattern")
 
 
-def _below(place: Place, settings: Settings, hidden: bool, wanted: Wanted, stop: Stop) -> tuple[list[str], str | None]:
+def _below(
+    place: Place, settings: Settings, hidden: bool, wanted: Wanted, sizes: bool, stop: Stop
+) -> tuple[list[str], str | None]:
     """Return the rows of all below a folder, and why there are no more."""
     walk = Walk(
         place,
         ignored_dirs=settings.ignored_dirs,
         hidden=hidden,
-        sizes=True,
+        sizes=sizes,
         show_ignored=True,
         stop=stop,
     )
     found = (entry for entry in walk if wanted is None or wanted(entry.name))
-    rows = [_row(entry) for entry in islice(found, MAX_ROWS)]
+    row = _row if sizes else _unsized_row
+    rows = [row(entry) for entry in islice(found, MAX_ROWS)]
     if next(found, None):
         return rows, _ENOUGH
     return rows, walk.cut and f"stopped after {walk.cut}"
@@ -86,7 +91,11 @@ def _row(entry: Entry) -> str:
     return f"{entry.kind}\t{size}\t{visible_name(entry.path)}"
 
 
-def _inside(place: Place, hidden: bool, wanted: Wanted, stop: Stop) -> tuple[list[str], str | None]:
+def _unsized_row(entry: Entry) -> str:
+    return f"{entry.kind}\t{visible_name(entry.path)}"
+
+
+def _inside(place: Place, hidden: bool, wanted: Wanted, sizes: bool, stop: Stop) -> tuple[list[str], str | None]:
     """Return the rows of what one folder holds, as _below() does.
 
     A Walk, which could do this, keeps several values of each entry, a quarter of the time; here it becomes a row at once.
@@ -100,35 +109,52 @@ def _inside(place: Place, hidden: bool, wanted: Wanted, stop: Stop) -> tuple[lis
 
     fd = place.target().open_folder()
     try:
-        names, cut = _names(fd, wanted, late)
-        names.sort()
+        entries, cut = _entries(fd, wanted, late)
+        names = sorted([entry.name for entry in entries])
         if not hidden:
             # In this order those that begin with a dot stand together.
             del names[bisect_left(names, ".") : bisect_left(names, "/")]
         if len(names) > MAX_ROWS:
             del names[MAX_ROWS:]
             cut = _ENOUGH
-        look = Lookup(len(names))
-        modes: list[int] = []
-        sizes: list[int] = []
-        for at in range(0, len(names), MOST):
-            some = look(fd, names[at : at + MOST])
-            modes += some[0]
-            sizes += some[1]
-            if why := late():
-                cut = why
-                break
-        return _rows(fd, names[: len(modes)], modes, sizes), cut
+        if not sizes:
+            return _unsized_rows(names, _kinds(entries)), cut
+        rows, why = _sized_rows(fd, names, late)
+        return rows, why or cut
     except OSError as e:
         raise refusal(e, place.shown) from None
     finally:
         os.close(fd)
 
 
+def _shown(names: Sequence[str]) -> Sequence[str]:
+    return names if "".join(names).isprintable() else [visible_name(name) for name in names]
+
+
+def _unsized_rows(names: Sequence[str], kinds: Mapping[str, Kind]) -> list[str]:
+    shown = _shown(names)
+    if not kinds:
+        return [f"file\t{name}" for name in shown]
+    return [f"{kinds.get(name, 'file')}\t{text}" for name, text in zip(names, shown, strict=True)]
+
+
+def _sized_rows(fd: int, names: Sequence[str], late: Late) -> tuple[list[str], str | None]:
+    """Return a row for each entry of an open folder, none for one that is gone by now; and why there are no more."""
+    look = Lookup(len(names))
+    modes: list[int] = []
+    sizes: list[int] = []
+    for at in range(0, len(names), MOST):
+        some = look(fd, names[at : at + MOST])
+        modes += some[0]
+        sizes += some[1]
+        if why := late():
+            return _rows(fd, names[: len(modes)], modes, sizes), why
+    return _rows(fd, names, modes, sizes), None
+
+
 def _rows(fd: int, names: Sequence[str], modes: Sequence[int], sizes: Sequence[int]) -> list[str]:
-    """Return a row for each entry of an open folder; none for one that is gone by now."""
     # Nearly all the time of a listing passes here and before, so nothing is called for each entry that can be done without.
-    shown = names if "".join(names).isprintable() else [visible_name(name) for name in names]
+    shown = _shown(names)
     kinds = {mode: _KINDS.get(stat.S_IFMT(mode), "other") for mode in {*modes}}
     if {*kinds.values()} == {"file"}:
         return [f"file\t{size}\t{name}" for size, name in zip(sizes, shown, strict=True)]
@@ -147,28 +173,36 @@ def _told(fd: int) -> dict[str, Kind]:
         return {entry.name: _kind(entry) for entry in islice(entries, MAX_ENTRIES)}
 
 
+def _kinds(entries: Sequence[os.DirEntry[str]]) -> dict[str, Kind]:
+    """Return what those entries of a folder are, by name, that are no files."""
+    with suppress(OSError):
+        # Nearly all are, and one call for each of them is enough.
+        return {entry.name: _kind(entry) for entry in entries if not entry.is_file(follow_symlinks=False)}
+    return {entry.name: _kind(entry) for entry in entries}
+
+
 def _kind(entry: os.DirEntry[str]) -> Kind:
     """Tell what the folder says that an entry is."""
     try:
-        if entry.is_dir(follow_symlinks=False):
-            return "dir"
         if entry.is_file(follow_symlinks=False):
             return "file"
+        if entry.is_dir(follow_symlinks=False):
+            return "dir"
         return "symlink" if entry.is_symlink() else "other"
     except OSError:
         return "other"
 
 
-def _names(fd: int, wanted: Wanted, late: Late) -> tuple[list[str], str | None]:
-    """Return the names in an open folder that are listed, and why not all are among them."""
-    found: list[str] = []
+def _entries(fd: int, wanted: Wanted, late: Late) -> tuple[list[os.DirEntry[str]], str | None]:
+    """Return the entries of an open folder that are listed, and why not all are among them."""
+    found: list[os.DirEntry[str]] = []
     with os.scandir(fd) as scan:
         entries = iter(scan)
         for _ in range(0, MAX_ENTRIES, _AT_ONCE):
-            some = [entry.name for entry in islice(entries, _AT_ONCE)]
+            some = [*islice(entries, _AT_ONCE)]
             if not some:
                 return found, None
-            found += some if wanted is None else filter(wanted, some)
+            found += some if wanted is None else [entry for entry in some if wanted(entry.name)]
             if why := late():
                 return found, why
         return found, f"stopped after {MAX_ENTRIES} entries" if next(entries, None) else None

@@ -39,6 +39,37 @@ async def test_lists_the_entries(call, folder, arguments, rows):
     assert (await call("list_directory", **arguments)).split("\n") == rows
 
 
+@pytest.mark.parametrize(
+    ("arguments", "rows"),
+    [
+        ({}, ["dir\ta", "file\tb.txt", "symlink\tlink", "dir\tnode_modules", "other\tpipe"]),
+        ({"pattern": "*.txt"}, ["file\tb.txt"]),
+        ({"path": "link"}, ["file\tdeep.py"]),
+        ({"recursive": True, "pattern": "*.py"}, ["file\ta/deep.py"]),
+        ({"include_hidden": True, "pattern": ".*"}, ["file\t.hidden"]),
+        ({"pattern": "nothing"}, ["(empty directory)"]),
+    ],
+)
+async def test_without_sizes_the_column_is_left_out(call, folder, arguments, rows):
+    assert (await call("list_directory", **arguments, sizes=False)).split("\n") == rows
+
+
+async def test_without_sizes_no_entry_is_looked_up(call, folder, monkeypatch):
+    (folder / "a\nb").touch()
+    looked = []
+    monkeypatch.setattr(list_directory, "Lookup", looked.append)
+    assert (await call("list_directory", sizes=False)).startswith("dir\ta\nfile\ta<U+000A>b\n")
+    assert not looked
+
+
+async def test_without_sizes_it_stops_at_a_thousand_rows_too(call, project):
+    call.tokens = 10**6
+    for n in range(1001):
+        (project / f"{n:04}").touch()
+    rows = (await call("list_directory", sizes=False)).split("\n")
+    assert rows == [*(f"file\t{n:04}" for n in range(1000)), "... (first 1000 entries shown)"]
+
+
 @pytest.mark.parametrize("path", ["b.txt", "missing", "pipe"])
 async def test_what_is_no_folder_is_refused(call, folder, path):
     assert await call.code("list_directory", path=path) == "not_a_directory"
