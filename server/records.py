@@ -28,8 +28,9 @@ _START_MAX = BUSY + 1
 _END_BUSY = 0.3
 """Seconds that the end of the server waits for others which write to the same file."""
 _SOON = 0.005
-"""Seconds after which the rows of calls come into the file, and those of calls that are over are completed: then their
-answers have left. A guess."""
+"""Seconds after its end in which a call comes into the file: then its answer has left. A guess."""
+_LATER = 0.1
+"""Seconds after which a call comes into the file that still runs, and so is written twice: a guess at what few take."""
 _READ_MAX = 1.0
 """Seconds that who reads waits for rows on their way to the file."""
 _FEW = 16
@@ -227,9 +228,17 @@ class Records:
                 self._changes[call_id] = _Change(call_id, row, over)
             else:
                 change.over = over
-            if self._timer is None:
-                self._timer = asyncio.get_running_loop().call_later(_SOON, self._bring_soon)
+            self._bring_within(_LATER if over is None else _SOON)
             return self._brought
+
+    def _bring_within(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(due, self._bring_soon)
 
     def _taken(self) -> tuple[list[_Change], Future[None]]:
         """Return what the file has to learn, and what waits for that."""
@@ -241,11 +250,11 @@ class Records:
     def _bring_soon(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         if self._using.locked():
             # The thread has its turn. What it is given beside its own takes the interpreter from the calls.
-            self._timer = asyncio.get_running_loop().call_later(_SOON, self._bring_soon)
+            self._bring_within(_SOON)
             return
-        self._timer = None
         if not self._changes:
             return
         changes, brought = self._taken()
