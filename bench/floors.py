@@ -6,9 +6,11 @@
 The bare server answers lines of JSON in a loop and does only what the contract asks for in so many words: it lists 1,000
 entries with their sizes; writes an edited file beside its place, syncs it, puts it in and syncs the folder; runs rg and
 passes its output on. The recording one does that in a thread beside an event loop, and inserts a row into SQLite before.
-No schema, guard, budget, undo or deadline: what they take, a server with those cannot be below. The other server's edits,
-which are not synced, are also timed with syncs by the client. FOLDER holds the trees of bench/read.py, or gets them.
-Ratios are medians over the rounds.
+No schema, guard, budget, undo or deadline: what they take, a server with those cannot be below. The third one records too,
+and its edits do what the contract asks of each: they open beneath a descriptor, refuse what is no regular file, refuse to
+replace what has changed meanwhile, keep mode and attributes, tell the etag, and keep the old content for an undo. The other
+server's edits, which are not synced, are also timed with syncs by the client. FOLDER holds the trees of bench/read.py, or
+gets them. Ratios are medians over the rounds.
 """
 
 import argparse
@@ -19,12 +21,14 @@ import os
 import random
 import shlex
 import sqlite3
+import stat
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -32,6 +36,9 @@ from typing import Any
 
 from client import LineClient
 from read import RARE, make_files, make_tree
+
+from toolbox_mcp.safety.opening import openat2
+from toolbox_mcp.safety.renaming import exchange
 
 WARM = 5
 TEXT = "some text that stays\n" * 250
@@ -57,7 +64,7 @@ def bare_server() -> None:
             os.write(1, answer(request, done_for(request) if request["method"] == "tools/call" else ""))
 
 
-def recording_server() -> None:
+def recording_server(act: Callable[[dict[str, Any]], str] = done_for) -> None:
     """Serve from an event loop: insert a row into SQLite, act in a thread, answer, and complete the row 5 ms later."""
     loop = asyncio.new_event_loop()
     jobs: SimpleQueue[dict[str, Any]] = SimpleQueue()
@@ -70,7 +77,7 @@ def recording_server() -> None:
         def work() -> None:
             while True:
                 request = jobs.get()
-                loop.call_soon_threadsafe(done, request, done_for(request))
+                loop.call_soon_threadsafe(done, request, act(request))
 
         def done(request: dict[str, Any], text: str) -> None:
             os.write(1, answer(request, text))
@@ -113,6 +120,47 @@ def bare_edit(path: str, old: str, new: str) -> str:
     os.fsync(folder)
     os.close(folder)
     return "edited"
+
+
+def keeping_server() -> None:
+    """Serve as the recording one does, with edits that keep all that an edit of ours has to keep."""
+    beneath = openat2()
+    assert beneath
+    root = os.open("/", os.O_PATH)
+    undo: list[tuple[str, bytes, str, os.stat_result]] = []
+
+    def edit(request: dict[str, Any]) -> str:
+        path, old, new = request["params"]["arguments"].values()
+        folder, name = os.path.split(path[1:])
+        at = beneath(root, path[1:], os.O_PATH, 0)
+        assert stat.S_ISREG(os.fstat(at).st_mode)
+        os.close(at)
+        fd = beneath(root, path[1:], os.O_RDONLY | os.O_NONBLOCK, 0)
+        seen = os.fstat(fd)
+        data = os.read(fd, 1 << 20)
+        text = data.decode()
+        assert text.count(old) == 1
+        changed = text.replace(old, new).encode()
+        dir_fd = beneath(root, folder, os.O_RDONLY | os.O_DIRECTORY, 0)
+        temporary = f".{name}.new"
+        put = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=dir_fd)
+        os.write(put, changed)
+        assert not os.listxattr(fd)
+        os.fchmod(put, seen.st_mode)
+        os.fsync(put)
+        now = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+        assert (now.st_ino, now.st_mtime_ns, now.st_size) == (seen.st_ino, seen.st_mtime_ns, seen.st_size)
+        assert exchange(dir_fd, temporary, name)
+        now = os.stat(temporary, dir_fd=dir_fd, follow_symlinks=False)
+        assert (now.st_ino, now.st_mtime_ns, now.st_size) == (seen.st_ino, seen.st_mtime_ns, seen.st_size)
+        os.fsync(dir_fd)
+        os.unlink(temporary, dir_fd=dir_fd)
+        undo.append((path, data, sha256(data).hexdigest(), os.fstat(put)))
+        for each in (fd, put, dir_fd):
+            os.close(each)
+        return f"edited, etag {sha256(changed).hexdigest()[:16]}"
+
+    recording_server(lambda request: edit(request) if request["params"]["name"] == "edit" else done_for(request))
 
 
 def bare_grep(argv: list[str], path: str) -> str:
@@ -181,7 +229,7 @@ def main() -> None:
     parser.add_argument("--commander", help="the command of @wonderwhy-er/desktop-commander")
     parser.add_argument("--rg", default=str(Path(sys.executable).with_name("rg")), help="default: that of the wheel")
     parser.add_argument("--rounds", type=int, default=100)
-    servers = {"bare": bare_server, "recording": recording_server}
+    servers = {"bare": bare_server, "recording": recording_server, "keeping": keeping_server}
     parser.add_argument("--serve", choices=servers, help="be one of the bare servers")
     asked = parser.parse_args()
     if asked.serve:
@@ -249,6 +297,7 @@ def report(clients: dict[str, LineClient], flat: str, small: str, work: Path, se
             "filesystem and syncs": synced(theirs(work / "synced.txt"), work / "synced.txt"),
             "bare": plain(bare, "edit", work / "bare.txt", "path", "old", "new"),
             "recording": plain(recording, "edit", work / "recording.txt", "path", "old", "new"),
+            "keeping": plain(clients["keeping"], "edit", work / "keeping.txt", "path", "old", "new"),
             "ours": plain(ours, "edit_file", work / "ours.txt", "path", "old_string", "new_string"),
         }
         timed.append(("filesystem", Row("one edit", acts)))

@@ -3,9 +3,10 @@
     python bench/read.py --trees /var/tmp/trees --fd fdfind \
         --filesystem "mcp-server-filesystem /var/tmp/trees" --commander "node .../desktop-commander/dist/index.js"
 
-Makes the trees where they are missing. Everything alternates within a round, so that a busy machine disturbs all alike;
-the first round is dropped. Prints medians in ms, what they are of ours, and the memory of the servers. Give peers a home
-of their own and no network (`unshare -n env HOME=...`): desktop-commander reports home unless told not to.
+Makes the trees where they are missing. Everything alternates within a round, in any order, so that a busy machine, and what
+a contestant leaves running behind its answer, disturb all alike; the first round is dropped. Prints medians in ms, what
+they are of ours, and the memory of the servers. Give peers a home of their own and no network (`unshare -n env HOME=...`):
+desktop-commander reports home unless told not to.
 """
 
 import argparse
@@ -256,7 +257,7 @@ def main() -> None:
         used: dict[tuple[str, str], float] = {}
         for number in range(options.rounds + 1):
             for name, acts in table.items():
-                for who, act in acts.items():
+                for who, act in random.sample([*acts.items()], len(acts)):
                     before = spent(clients[who].pid) if who in clients else 0.0
                     begin = time.perf_counter()
                     act()

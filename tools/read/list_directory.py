@@ -46,10 +46,10 @@ async def list_directory(
     path: ProjectPath = ".",  # type: ignore[assignment]
     recursive: bool = False,
     include_hidden: bool = False,
-    pattern: Annotated[str | None, Field(description="glob on the name")] = None,
+    pattern: Annotated[str | None, Field(description="name glob")] = None,
     sizes: bool = True,
 ) -> Text:
-    """List a folder: TYPE, SIZE and NAME of each entry."""
+    """List a folder: rows of TYPE, SIZE, NAME."""
     wanted = compiled(pattern, hidden=True).match if pattern is not None else None
     if pattern is not None and "/" in pattern:
         raise ToolError(Code.BAD_PATTERN, "pattern goes by the name alone", "glob matches whole paths")
