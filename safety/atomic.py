@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, owner_of, p
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.renaming import exchange, rename_no_replace
 from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.temporary import temporary_name
 
 LetGo = Callable[[int], object]
 """Takes a descriptor over, to close it soon."""
@@ -236,7 +236,7 @@ def _put(
     former: int | None,
 ) -> os.stat_result:
     """Write the file beside its place, sync it and put it in, and return its status. former: the open file there."""
-    temporary = f".toolbox-{secrets.token_hex(8)}.tmp"
+    temporary = temporary_name()
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(temporary, flags, 0o600 if status else 0o666, dir_fd=dir_fd)
     try:

@@ -1,7 +1,6 @@
 """Many files changed as one: every one of them, or none."""
 
 import os
-import secrets
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +17,7 @@ from toolbox_mcp.safety.metadata import Owner, keep_owner, permitted
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.renaming import exchange, rename_no_replace
 from toolbox_mcp.safety.roots import Place, Writable
+from toolbox_mcp.safety.temporary import temporary_name
 from toolbox_mcp.safety.trees import copy
 
 _AT_ONCE = 64
@@ -90,7 +90,7 @@ class _Item:
 class _Batch:
     def __init__(self, changes: Sequence[Change], go_on: Callable[[], object]) -> None:
         self._go_on = go_on
-        self._items = [_Item(change, f".toolbox-{secrets.token_hex(8)}.tmp") for change in _told_apart(changes)]
+        self._items = [_Item(change, temporary_name()) for change in _told_apart(changes)]
 
     def run(self) -> tuple[Changed, ...]:
         with ThreadPoolExecutor(min(_THREADS, len(self._items))) as pool:
@@ -258,7 +258,7 @@ def _swap(item: _Item, dir_fd: int) -> None:
 
 def _replace_keeping(item: _Item, dir_fd: int, name: str) -> bool:
     """Do in steps what exchange() does, for systems without it, and tell whether the old file kept is a copy."""
-    kept = f".toolbox-{secrets.token_hex(8)}.tmp"
+    kept = temporary_name()
     # In a shared folder, where each removes only what is theirs, a second name of another's file would stay.
     copied = os.geteuid() not in (0, os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_uid)
     if not copied:

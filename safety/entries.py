@@ -2,7 +2,6 @@
 
 import errno
 import os
-import secrets
 import stat
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from toolbox_mcp.safety.protected import fold
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.renaming import exchange, rename_no_replace
 from toolbox_mcp.safety.roots import FIND, Place
+from toolbox_mcp.safety.temporary import temporary_name
 from toolbox_mcp.safety.trees import Cursor, Move, copy, remove_tree, signature, traverse
 
 MAX_NEW_FOLDERS = 8
@@ -274,7 +274,7 @@ def _state(status: os.stat_result) -> tuple[int, int]:
 
 
 def _copy_over(old: Place, new: Place, old_fd: int, new_fd: int, expect: State | None, replacing: bool) -> None:
-    temporary = f".toolbox-{secrets.token_hex(8)}.tmp"
+    temporary = temporary_name()
     try:
         before = signature(old_fd, old.name, _state)
         copy(old_fd, old.name, new_fd, temporary)
@@ -346,7 +346,7 @@ def _set_aside(old: Place, dir_fd: int) -> str:
 
     It keeps its name where the system renames no such folder at all, as overlayfs those of a lower layer.
     """
-    leaving = f".toolbox-{secrets.token_hex(8)}.tmp"
+    leaving = temporary_name()
     try:
         os.rename(old.name, leaving, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except OSError as e:

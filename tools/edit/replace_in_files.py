@@ -1,7 +1,7 @@
 """replace_in_files."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
@@ -23,6 +23,8 @@ from toolbox_mcp.tools.threads import changing, reading
 
 EVERYTHING = "**/*"
 MAX_ROWS = 100
+TRIES = 3
+"""Times that all is read and replaced, where others change a file meanwhile; a guess."""
 
 
 @tool(Access.WRITE, deadline=lambda settings, given: WALK_DEADLINE)
@@ -47,23 +49,26 @@ async def replace_in_files(
     """
     if not pattern:
         raise ToolError(Code.EMPTY_PATTERN, "pattern is empty")
-    found = Found(journal.left, Writable(path.roots))
-    files = Files(await reading(lambda stop: _scope(path, glob, settings, include_ignored)), found)
+    compute: Callable[[Files, Found], Awaitable[None]]
     if regex or ignore_case:
         template = parsed(replacement) if regex else [("text", replacement.replace("\r\n", "\n"))]
         in_batch = _Worker(parser, pattern, not regex, ignore_case, template, settings.regex_timeout)
-        await _in_worker(in_batch, files, found, progress)
+        compute = partial(_in_worker, in_batch, progress)
     else:
-        replace = literal(pattern, replacement)
-        while not files.ended:
-            await reading(partial(files.each, replace))
-            await progress(found.looked_at, None, f"{len(found.hits)} files to change")
-    if not dry_run:
-        changes = [hit.change for hit in found.hits if hit.change]
-        before = [hit.before for hit in found.hits if hit.change]
-        for put in await changing(lambda turn: journal.change_all(changes, before, turn.check)):
-            if put.before and put.after:
-                seen.changed(str(put.place.path), put.before.etag, put.after.etag)
+        compute = partial(_in_threads, literal(pattern, replacement), progress)
+    for tries_left in reversed(range(TRIES)):
+        found = Found(journal.left, Writable(path.roots))
+        files = Files(await reading(lambda stop: _scope(path, glob, settings, include_ignored)), found)
+        await compute(files, found)
+        if dry_run:
+            break
+        try:
+            await _written(found, journal, seen)
+        except ToolError as refused:
+            if refused.code is not Code.FILE_CHANGED or not tries_left:
+                raise
+        else:
+            break
     return Text(_told(found, pattern, files.walk.cut, dry_run=dry_run), "narrow the path or the glob")
 
 
@@ -105,7 +110,21 @@ class _Worker:
             ) from None
 
 
-async def _in_worker(replaced: _Worker, files: Files, found: Found, progress: Progress) -> None:
+async def _written(found: Found, journal: Journal, seen: Seen) -> None:
+    changes = [hit.change for hit in found.hits if hit.change]
+    before = [hit.before for hit in found.hits if hit.change]
+    for put in await changing(lambda turn: journal.change_all(changes, before, turn.check)):
+        if put.before and put.after:
+            seen.changed(str(put.place.path), put.before.etag, put.after.etag)
+
+
+async def _in_threads(replace: Callable[[bytes], Done], progress: Progress, files: Files, found: Found) -> None:
+    while not files.ended:
+        await reading(partial(files.each, replace))
+        await progress(found.looked_at, None, f"{len(found.hits)} files to change")
+
+
+async def _in_worker(replaced: _Worker, progress: Progress, files: Files, found: Found) -> None:
     # A bad pattern is told also where there are no files.
     await replaced([])
     while not files.ended:

@@ -21,6 +21,7 @@ _TEXTS = 8
 DEEP = "**"
 _VISIBLE = r"(?!\.)[^/]+"
 _ANY = r"[^/]+"
+_EVERYWHERE, _EVERYWHERE_VISIBLE = f"(?:{_ANY}/)*", f"(?:{_VISIBLE}/)*"
 
 
 def compiled(pattern: str, *, hidden: bool = False) -> "Glob":
@@ -48,19 +49,25 @@ class Glob:
         self._name = _compiled({name if parts[-1] == DEEP else _component(parts[-1], hidden) for parts in alternatives})
         self._held = _held([parts[-1] for parts in alternatives])
         self._folder = _folder(alternatives, name, hidden)
-        self._enters = _compiled({_way(parts, name, hidden) for parts in alternatives})
+        ways = {_way(parts, name, hidden) for parts in alternatives}
+        self._enters = None if ways == {_EVERYWHERE_VISIBLE} else _compiled(ways)
 
     def meant(self, folder: str, names: Sequence[str]) -> Collection[str]:
         """Return which of the names in a folder are meant. folder: a relative path, or ""."""
-        prefix = folder + "/" if folder else ""
-        if self._folder and not self._folder(prefix):
-            return ()
+        # This runs for each folder of a walk.
         if self._held:
             # Looking for a text in many names at once takes a tenth of the time of matching each.
             row = "/".join(names)
-            texts = [text for text in self._held if text in row]
-            names = [name for text in texts for name in names if text in name] if texts else ()
-        else:
+            for text in self._held:
+                if text in row:
+                    break
+            else:
+                return ()
+            names = [name for text in self._held for name in names if text in name]
+        prefix = folder + "/" if folder else ""
+        if self._folder and not self._folder(prefix):
+            return ()
+        if not self._held:
             names = [name for name in names if self._name(name)]
         if not names:
             return ()
@@ -68,6 +75,8 @@ class Glob:
 
     def enters(self, folder: str) -> bool:
         """Tell whether a path below a folder can be meant, so that it is worth reading; more folders than need be."""
+        if self._enters is None:
+            return folder[:1] != "." and "/." not in folder
         return self._enters(folder + "/") is not None
 
 
@@ -107,7 +116,7 @@ def _way(parts: Sequence[str], name: str, hidden: bool) -> str:
     if DEEP in parts:
         # Below, a hidden folder may be meant by a component that spells out its dot.
         dotted = any(part.startswith((".", "\\.")) for part in parts[first:])
-        out = f"(?:{_ANY if dotted else name}/)*"
+        out = _EVERYWHERE if dotted or name == _ANY else _EVERYWHERE_VISIBLE
     for part in reversed(parts[:first]):
         out = f"{_component(part, hidden)}/(?:{out})?" if out else f"{_component(part, hidden)}/"
     return out or "(?!)"

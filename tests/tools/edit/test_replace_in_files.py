@@ -3,6 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from toolbox_mcp.safety.temporary import temporary_name
+from toolbox_mcp.tools.edit.journal import Journal
+
 
 @pytest.fixture
 def folder(project):
@@ -275,3 +278,52 @@ async def test_what_a_regex_leaves_the_same_keeps_its_line_ends(call, project, e
     arguments = {"pattern": r"(a)\n|b\n", "replacement": r"\g<0>", "regex": True}
     assert (await call("replace_in_files", **arguments)).startswith("Replaced 4 occurrence(s)")
     assert (project / "f").read_bytes() == data
+
+
+@pytest.fixture
+def changed_meanwhile(monkeypatch, project):
+    """Let somebody change a file so many times between the reading and the writing; count down what is left."""
+    left = []
+    really = Journal.change_all
+
+    def change_all(self, *args):
+        if left:
+            (project / "a").write_text(f"old {left.pop()} and another length" + " " * len(left))
+        return really(self, *args)
+
+    monkeypatch.setattr(Journal, "change_all", change_all)
+    return left
+
+
+@pytest.mark.parametrize("regex", [False, True])
+async def test_what_others_change_meanwhile_is_read_again(call, project, changed_meanwhile, regex):
+    (project / "a").write_text("old")
+    (project / "b").write_text("old")
+    changed_meanwhile += ["last", "first"]
+    done = await call("replace_in_files", pattern="old", replacement="new", regex=regex)
+    assert done == "Replaced 2 occurrence(s) in 2 file(s)\na: 1\nb: 1"
+    assert (project / "a").read_text() == "new last and another length"
+    assert (project / "b").read_text() == "new"
+    await call("undo")
+    assert (project / "a").read_text() == "old last and another length"
+    assert (project / "b").read_text() == "old"
+
+
+async def test_what_others_change_all_the_time_is_left(call, project, changed_meanwhile):
+    (project / "a").write_text("old")
+    (project / "b").write_text("old")
+    changed_meanwhile += ["never", "third", "second", "first"]
+    assert await call.code("replace_in_files", pattern="old", replacement="new") == "file_changed"
+    assert changed_meanwhile == ["never"]
+    assert (project / "a").read_text().startswith("old third")
+    assert (project / "b").read_text() == "old"
+
+
+async def test_a_file_on_its_way_to_its_place_is_left_to_whom_it_belongs(call, project):
+    (project / "a").write_text("old")
+    coming = project / temporary_name()
+    coming.write_text("old")
+    (project / ".toolbox-mine.tmp").write_text("old")
+    done = await call("replace_in_files", pattern="old", replacement="new")
+    assert done == "Replaced 2 occurrence(s) in 2 file(s)\n.toolbox-mine.tmp: 1\na: 1"
+    assert coming.read_text() == "old"
