@@ -135,7 +135,8 @@ class _Connection(H11Protocol):
         self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for timer in (self._head_timer, self._write_timer):
+        # uvicorn lets keep-alive run on where the client reset the connection, and all of it is held until then.
+        for timer in (self._head_timer, self._write_timer, self.timeout_keep_alive_task):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)

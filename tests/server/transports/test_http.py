@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -23,6 +24,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from toolbox_mcp.server.transports.http_settings import HttpSettings
+from toolbox_mcp.server.transports.listener import NO_LINGER, _Connection
 from toolbox_mcp.server.transports.tokens import digests
 
 EXAMPLE = str(Path(__file__).with_name("example.py"))
@@ -238,6 +240,27 @@ async def test_a_body_of_many_parts_is_refused(served, transport):
         path = "/mcp" if transport == "http" else "/messages/"
         body = json.dumps(modern(1, "echo", text="x") | {"extra": [0] * 10_000}).encode()
         assert (await site.send(site.head("POST", path, content_length=str(len(body))), body))[0] == 413
+
+
+async def test_nothing_is_kept_of_a_connection_that_the_client_reset(served, monkeypatch):
+    lost = asyncio.Event()
+    really = _Connection.connection_lost
+
+    def connection_lost(self, exc):
+        really(self, exc)
+        lost.set()
+
+    monkeypatch.setattr(_Connection, "connection_lost", connection_lost)
+    async with served() as site:
+        async with site.connected() as (reader, writer):
+            writer.write(site.head(content_length=str(len(PING))) + PING)
+            await site.answer(reader)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+            writer.transport.abort()
+            async with asyncio.timeout(10):
+                await lost.wait()
+        gc.collect()
+        assert not [found for found in gc.get_objects() if isinstance(found, _Connection)]
 
 
 async def drip(writer, data=b"x", times=10_000):
