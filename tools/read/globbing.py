@@ -55,6 +55,9 @@ class Glob:
     def meant(self, folder: str, names: Sequence[str]) -> Collection[str]:
         """Return which of the names in a folder are meant. folder: a relative path, or ""."""
         # This runs for each folder of a walk.
+        prefix = folder + "/" if folder else ""
+        if self._folder and not self._folder(prefix):
+            return ()
         if self._held:
             # Looking for a text in many names at once takes a tenth of the time of matching each.
             row = "/".join(names)
@@ -64,10 +67,7 @@ class Glob:
             else:
                 return ()
             names = [name for text in self._held for name in names if text in name]
-        prefix = folder + "/" if folder else ""
-        if self._folder and not self._folder(prefix):
-            return ()
-        if not self._held:
+        else:
             names = [name for name in names if self._name(name)]
         if not names:
             return ()
