@@ -60,15 +60,15 @@ async def list_directory(
         else:
             rows, cut = _inside(path, include_hidden, wanted, sizes, stop)
         if cut:
-            rows.append(f"... ({cut})")
-        return "\n".join(rows) or "(empty directory)"
+            return f"{rows}\n... ({cut})" if rows else f"... ({cut})"
+        return rows or "(empty directory)"
 
     return Text(await reading(listed), "narrow the path or give a pattern")
 
 
 def _below(
     place: Place, settings: Settings, hidden: bool, wanted: Wanted, sizes: bool, stop: Stop
-) -> tuple[list[str], str | None]:
+) -> tuple[str, str | None]:
     """Return the rows of all below a folder, and why there are no more."""
     walk = Walk(
         place,
@@ -80,7 +80,7 @@ def _below(
     )
     found = (entry for entry in walk if wanted is None or wanted(entry.name))
     row = _row if sizes else _unsized_row
-    rows = [row(entry) for entry in islice(found, MAX_ROWS)]
+    rows = "\n".join([row(entry) for entry in islice(found, MAX_ROWS)])
     if next(found, None):
         return rows, _ENOUGH
     return rows, walk.cut and f"stopped after {walk.cut}"
@@ -95,7 +95,7 @@ def _unsized_row(entry: Entry) -> str:
     return f"{entry.kind}\t{visible_name(entry.path)}"
 
 
-def _inside(place: Place, hidden: bool, wanted: Wanted, sizes: bool, stop: Stop) -> tuple[list[str], str | None]:
+def _inside(place: Place, hidden: bool, wanted: Wanted, sizes: bool, stop: Stop) -> tuple[str, str | None]:
     """Return the rows of what one folder holds, as _below() does.
 
     A Walk, which could do this, keeps several values of each entry, a quarter of the time; here it becomes a row at once.
@@ -107,18 +107,19 @@ def _inside(place: Place, hidden: bool, wanted: Wanted, sizes: bool, stop: Stop)
             return f"stopped after {MAX_SECONDS:g} s"
         return "cancelled" if stop() else None
 
-    fd = place.target().open_folder()
+    fd = place.open_folder()
     try:
-        entries, cut = _entries(fd, wanted, late)
-        names = sorted([entry.name for entry in entries])
+        kinds: dict[str, Kind] | None = None if sizes else {}
+        names, cut = _names(fd, wanted, late, kinds)
+        names.sort()
         if not hidden:
             # In this order those that begin with a dot stand together.
             del names[bisect_left(names, ".") : bisect_left(names, "/")]
         if len(names) > MAX_ROWS:
             del names[MAX_ROWS:]
             cut = _ENOUGH
-        if not sizes:
-            return _unsized_rows(names, _kinds(entries)), cut
+        if kinds is not None:
+            return _unsized_rows(names, kinds), cut
         rows, why = _sized_rows(fd, names, late)
         return rows, why or cut
     except OSError as e:
@@ -131,14 +132,14 @@ def _shown(names: Sequence[str]) -> Sequence[str]:
     return names if "".join(names).isprintable() else [visible_name(name) for name in names]
 
 
-def _unsized_rows(names: Sequence[str], kinds: Mapping[str, Kind]) -> list[str]:
+def _unsized_rows(names: Sequence[str], kinds: Mapping[str, Kind]) -> str:
     shown = _shown(names)
-    if not kinds:
-        return [f"file\t{name}" for name in shown]
-    return [f"{kinds.get(name, 'file')}\t{text}" for name, text in zip(names, shown, strict=True)]
+    if names and not kinds:
+        return "file\t" + "\nfile\t".join(shown)
+    return "\n".join([f"{kinds.get(name, 'file')}\t{text}" for name, text in zip(names, shown, strict=True)])
 
 
-def _sized_rows(fd: int, names: Sequence[str], late: Late) -> tuple[list[str], str | None]:
+def _sized_rows(fd: int, names: Sequence[str], late: Late) -> tuple[str, str | None]:
     """Return a row for each entry of an open folder, none for one that is gone by now; and why there are no more."""
     look = Lookup(len(names))
     modes: list[int] = []
@@ -148,8 +149,8 @@ def _sized_rows(fd: int, names: Sequence[str], late: Late) -> tuple[list[str], s
         modes += some[0]
         sizes += some[1]
         if why := late():
-            return _rows(fd, names[: len(modes)], modes, sizes), why
-    return _rows(fd, names, modes, sizes), None
+            return "\n".join(_rows(fd, names[: len(modes)], modes, sizes)), why
+    return "\n".join(_rows(fd, names, modes, sizes)), None
 
 
 def _rows(fd: int, names: Sequence[str], modes: Sequence[int], sizes: Sequence[int]) -> list[str]:
@@ -174,7 +175,7 @@ def _told(fd: int) -> dict[str, Kind]:
 
 
 def _kinds(entries: Sequence[os.DirEntry[str]]) -> dict[str, Kind]:
-    """Return what those entries of a folder are, by name, that are no files."""
+    """Return what those of some entries are, by name, that are no files."""
     with suppress(OSError):
         # Nearly all are, and one call for each of them is enough.
         return {entry.name: _kind(entry) for entry in entries if not entry.is_file(follow_symlinks=False)}
@@ -193,16 +194,22 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
         return "other"
 
 
-def _entries(fd: int, wanted: Wanted, late: Late) -> tuple[list[os.DirEntry[str]], str | None]:
-    """Return the entries of an open folder that are listed, and why not all are among them."""
-    found: list[os.DirEntry[str]] = []
+def _names(fd: int, wanted: Wanted, late: Late, kinds: dict[str, Kind] | None) -> tuple[list[str], str | None]:
+    """Return the names in an open folder that are listed, and why not all are among them.
+
+    kinds: gets what those of them are that are no files, where that is asked for.
+    """
+    found: list[str] = []
     with os.scandir(fd) as scan:
         entries = iter(scan)
         for _ in range(0, MAX_ENTRIES, _AT_ONCE):
             some = [*islice(entries, _AT_ONCE)]
             if not some:
                 return found, None
-            found += some if wanted is None else [entry for entry in some if wanted(entry.name)]
+            names = [entry.name for entry in some]
+            found += names if wanted is None else filter(wanted, names)
+            if kinds is not None:
+                kinds |= _kinds(some)
             if why := late():
                 return found, why
         return found, f"stopped after {MAX_ENTRIES} entries" if next(entries, None) else None
