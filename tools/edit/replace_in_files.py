@@ -56,19 +56,20 @@ async def replace_in_files(
         compute = partial(_in_worker, in_batch, progress)
     else:
         compute = partial(_in_threads, literal(pattern, replacement), progress)
-    for tries_left in reversed(range(TRIES)):
+    tries = 0
+    while True:
         found = Found(journal.left, Writable(path.roots))
         files = Files(await reading(lambda stop: _scope(path, glob, settings, include_ignored)), found)
         await compute(files, found)
         if dry_run:
             break
+        tries += 1
         try:
             await _written(found, journal, seen)
-        except ToolError as refused:
-            if refused.code is not Code.FILE_CHANGED or not tries_left:
-                raise
-        else:
             break
+        except ToolError as refused:
+            if refused.code is not Code.FILE_CHANGED or tries == TRIES:
+                raise
     return Text(_told(found, pattern, files.walk.cut, dry_run=dry_run), "narrow the path or the glob")
 
 

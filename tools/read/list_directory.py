@@ -154,6 +154,7 @@ def _sized_rows(fd: int, names: Sequence[str], late: Late) -> tuple[str, str | N
 
 
 def _rows(fd: int, names: Sequence[str], modes: Sequence[int], sizes: Sequence[int]) -> list[str]:
+    """Return the rows of entries whose mode and size are known; mode 0 for what could not be looked at."""
     # Nearly all the time of a listing passes here and before, so nothing is called for each entry that can be done without.
     shown = _shown(names)
     kinds = {mode: _KINDS.get(stat.S_IFMT(mode), "other") for mode in {*modes}}
