@@ -13,7 +13,6 @@ from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.ignore import Walk
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.roots import Place, Writable
-from toolbox_mcp.safety.temporary import is_temporary
 from toolbox_mcp.safety.text import HEAD, decode, encode_like, is_binary
 from toolbox_mcp.tools.edit.replacing import MAX_BYTES, Matching, occurrences, too_large, written
 from toolbox_mcp.tools.edit.steps import Content, permissions
@@ -156,9 +155,6 @@ class Files:
             if stop():
                 return
             if entry.kind != "file" or not self._scope.meant(entry.path):
-                continue
-            if is_temporary(entry.name):
-                # Another call's file on its way: what replaced it here would come into that call's place.
                 continue
             try:
                 file = _read(self.walk.at(entry))

@@ -15,6 +15,7 @@ from toolbox_mcp.safety.ignore import rules_above
 from toolbox_mcp.safety.opening import Links
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.roots import FIND, Place
+from toolbox_mcp.safety.temporary import is_temporary
 from toolbox_mcp.safety.text import HEAD, is_binary, visible_name
 from toolbox_mcp.tools.read.globbing import Glob, compiled
 from toolbox_mcp.tools.settings import ToolSettings
@@ -78,11 +79,20 @@ class Scope:
         return replace(self.folder, parts=(*self.folder.parts, *relative.split("/")), links=Links.NONE)
 
     def meant(self, relative: str) -> bool:
-        """Tell whether the glob means a file; relative to the folder. A glob without `/` goes by the name alone."""
-        if self.matcher is None or self.file is not None:
+        """Tell whether the glob means a file; relative to the folder. A glob without `/` goes by the name alone.
+
+        Without a glob that is every file but those that a call is about to put in their places: what replaced one of them
+        would come there in its stead.
+        """
+        if self.file is not None:
+            return True
+        name = relative.rpartition("/")[2]
+        if is_temporary(name):
+            return False
+        if self.matcher is None:
             return True
         assert self.glob is not None
-        wanted = self.matcher.match(relative if "/" in self.glob.strip("/") else relative.rpartition("/")[2])
+        wanted = self.matcher.match(relative if "/" in self.glob.strip("/") else name)
         return (wanted is None) == self.glob.startswith("!")
 
     def is_binary(self, stop: Stop) -> bool:

@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+from toolbox_mcp.safety.temporary import temporary_name
 from toolbox_mcp.sandbox.large_files import Watch
 from toolbox_mcp.sandbox.ripgrep import Ripgrep
 from toolbox_mcp.tools.read import rg_search
@@ -686,3 +687,21 @@ async def test_a_ripgrep_that_does_not_run_is_no_search_without_hits(call, proje
 
     monkeypatch.setattr(Ripgrep, "start", replaced)
     assert (await call("grep_files", pattern="hit"))["code"] == "unavailable"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"pattern": "hit", "output": "files"},
+        {"pattern": "hit", "output": "files", "glob": "*"},
+        {"pattern": "(?=h)hit", "output": "files"},
+        {"pattern": "toolbox|a", "target": "path"},
+        {"query": ["hit"], "match": "block", "output": "files"},
+    ],
+)
+async def test_a_file_on_its_way_to_its_place_is_not_found_but_by_its_name(call, project, arguments):
+    coming = temporary_name()
+    for name in ("a", coming, ".toolbox-mine.tmp"):
+        (project / name).write_text("hit\n")
+    assert await call("grep_files", **arguments) == ".toolbox-mine.tmp\na"
+    assert await call("grep_files", pattern="hit", path=coming) == f"{coming}:1: hit"
