@@ -6,14 +6,16 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from toolbox_mcp.safety.entries import make_parents, remove_folders
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, owner_of, permitted
+from toolbox_mcp.safety.putting_back import Outcome, put_back
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.renaming import exchange, rename_no_replace
 from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.states import Seen, etag
 from toolbox_mcp.safety.temporary import temporary_name
 
 LetGo = Callable[[int], object]
@@ -21,55 +23,10 @@ LetGo = Callable[[int], object]
 
 _CHUNK = 1 << 20
 
-_TICK_NS = 20_000_000
-"""Nanoseconds within which two writes may leave the same time: Linux before 6.13 counts ticks of up to 10 ms."""
-
 _SPARE_DESCRIPTORS = 128
 """Descriptors that are left to others before a replaced file is held open for a moment; a guess: 40 threads do so."""
 _SPARE_BYTES = 2**30
 """The same of free space: 40 replaced files of 16 MiB, and more."""
-
-
-@dataclass(frozen=True)
-class Seen:
-    """Which file was read and in what state. Times in nanoseconds.
-
-    changed_ns: when its status changed, also by its owner or mode; None where that says nothing. Renaming changes it too,
-    so states that differ in it alone are equal.
-    digest: the etag of what was read, where the file had just been written and its time alone would not tell.
-    """
-
-    dev: int
-    ino: int
-    size: int
-    mtime_ns: int
-    changed_ns: int | None = field(default=None, compare=False)
-    digest: str | None = field(default=None, compare=False)
-
-    @classmethod
-    def of(cls, status: os.stat_result) -> "Seen":
-        """Take what identifies a state from a status."""
-        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
-    def read(self, data: bytes, now: int) -> "Seen":
-        """Return the state, taken at some time, of a file that was then read and held this."""
-        if abs(now - self.mtime_ns) > _TICK_NS:
-            return self
-        return Seen(self.dev, self.ino, self.size, self.mtime_ns, self.changed_ns, etag(data))
-
-    def holds(self, dir_fd: int, name: str, fd: int | None = None) -> bool:
-        """Tell whether a file, which may have been renamed meanwhile, is still in this state. OSError.
-
-        fd: a descriptor that may be one of it.
-        """
-        if Seen.of(os.stat(name, dir_fd=dir_fd, follow_symlinks=False)) != self:
-            return False
-        if self.digest is None:
-            return True
-        if fd is not None and Seen.of(os.fstat(fd)) == self:
-            return self.digest == _digest(fd, self.size)
-        with opened(dir_fd, name) as found:
-            return found is not None and self.digest == _digest(found, self.size)
 
 
 @dataclass(frozen=True)
@@ -90,11 +47,6 @@ class Written:
     before: Seen | None
     after: Seen
     folders: tuple[Place, ...]
-
-
-def etag(data: bytes) -> str:
-    """Return the first 16 hexadecimal digits of the SHA-256 of the bytes."""
-    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def read_whole(place: Place, limit: int) -> tuple[bytes, Seen]:
@@ -239,24 +191,27 @@ def _put(
     temporary = temporary_name()
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(temporary, flags, 0o600 if status else 0o666, dir_fd=dir_fd)
+    swapped = False
     try:
         fill(fd, data, status, mode, former)
         os.fsync(fd)
         filled = os.fstat(fd)
         check(at, dir_fd, name, expect, overwrite)
-        swapped = False
         if not overwrite:
             rename_no_replace(dir_fd, temporary, dir_fd, name)
-        elif expect:
-            swapped = _swap(at, dir_fd, temporary, name, expect, former)
-        if overwrite and not swapped:
+        elif not (expect and (swapped := exchange(dir_fd, temporary, name))):
             os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
-    except BaseException:
+    except BaseException as e:
         with suppress(OSError):
             os.unlink(temporary, dir_fd=dir_fd)
+        if isinstance(e, FileNotFoundError) and expect:
+            raise ToolError(Code.FILE_CHANGED, f"{at.shown} is gone since it was read", "read it again") from None
         raise
     finally:
         os.close(fd)
+    # A look before the exchange would miss what another program writes in the instant between.
+    if swapped and expect and not _is_still(expect, dir_fd, temporary, former):
+        raise _taken_back(at, dir_fd, temporary, Seen.of(filled).holding(data))
     # The content is in place; a folder that cannot be synced only delays when it is certain.
     with suppress(OSError):
         os.fsync(dir_fd)
@@ -266,20 +221,23 @@ def _put(
     return filled
 
 
-def _swap(at: Place, dir_fd: int, temporary: str, name: str, expect: Seen, former: int | None) -> bool:
-    """Let the files change names, and back again where the old one is not as expected. False: nothing was done.
+def _is_still(expect: Seen, dir_fd: int, name: str, former: int | None) -> bool:
+    with suppress(OSError):
+        return expect.holds(dir_fd, name, former)
+    return False
 
-    A look before a rename would miss what another program writes in the instant between.
-    """
+
+def _taken_back(at: Place, dir_fd: int, temporary: str, put: Seen) -> ToolError:
+    """Give the former file, which has the temporary name, its place back, and return what is to be told. put: what has it now."""
     try:
-        if not exchange(dir_fd, temporary, name):
-            return False
-        if expect.holds(dir_fd, temporary, former):
-            return True
-        exchange(dir_fd, temporary, name)
-    except FileNotFoundError:
-        raise ToolError(Code.FILE_CHANGED, f"{at.shown} is gone since it was read", "read it again") from None
-    raise ToolError(Code.FILE_CHANGED, f"{at.shown} has changed since it was read", "read it again")
+        outcome = put_back(dir_fd, temporary, at.name, put)
+    except OSError as e:
+        kept = at.folder().child(temporary).shown
+        return ToolError(Code.REFUSED, f"{at.shown} has changed, and what it held is in {kept}: {e.strerror}")
+    if outcome is Outcome.MIXED:
+        message = f"{at.shown} has changed since it was read, and again since it was written; it stays so"
+        return ToolError(Code.FILE_CHANGED, message, "read it again")
+    return ToolError(Code.FILE_CHANGED, f"{at.shown} has changed since it was read", "read it again")
 
 
 def check(at: Place, dir_fd: int, name: str, expect: Seen | None, overwrite: bool) -> os.stat_result | None:
@@ -318,14 +276,6 @@ def _content(dir_fd: int, name: str, status: os.stat_result | None, keep: int) -
             return None
         data = file.read(keep + 1)
     return data if len(data) <= keep else None
-
-
-def _digest(fd: int, size: int) -> str | None:
-    """Return the etag of an open file if it has at most so many bytes."""
-    data = b""
-    while len(data) <= size and (piece := os.pread(fd, size + 1 - len(data), len(data))):
-        data += piece
-    return etag(data) if len(data) == size else None
 
 
 @contextmanager

@@ -10,18 +10,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
-from toolbox_mcp.safety.atomic import Seen, check, fill, opened
+from toolbox_mcp.safety.atomic import check, fill, opened
 from toolbox_mcp.safety.entries import make_parents, remove_folders
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.metadata import Owner, keep_owner, permitted
+from toolbox_mcp.safety.putting_back import Outcome, put_back, remove_again
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.renaming import exchange, rename_no_replace
 from toolbox_mcp.safety.roots import Place, Writable
+from toolbox_mcp.safety.states import Seen
 from toolbox_mcp.safety.temporary import temporary_name
 from toolbox_mcp.safety.trees import copy
 
 _AT_ONCE = 64
 """Files between two looks at whether to go on; far below the usual limit of 1,024 descriptors."""
+
+_TOLD = 3  # files that an error names
 
 _THREADS = 8
 """Threads that write. The journal of a file system takes what comes together in one go: to write and sync 1,000 files
@@ -62,10 +66,11 @@ class Changed:
 def change_all(changes: Iterable[Change], go_on: Callable[[], object] = lambda: None) -> tuple[Changed, ...]:
     """Make all the changes or none, each place at most once among them.
 
-    All content is on the disk before the first name changes. A failure puts the very files back that were there;
-    if the process dies in between, each name has its old or its new file. Missing folders are made. go_on: asked
-    until the first name changes; raises to give up. ToolError as from replace(), file_changed also where a file is
-    no longer as expected or a name is taken.
+    All content is on the disk before the first name changes. A failure puts the very files back that were there, but for
+    those that others have written to since, which stay as they are by now; if the process dies in between, each name has
+    its old or its new file. Missing folders are made. go_on: asked until the first name changes; raises to give up.
+    ToolError as from replace(), file_changed also where a file is no longer as expected or a name is taken; refused where
+    not all could be put back.
     """
     ordered = sorted(changes, key=lambda change: (change.place.path.parent, change.place.path.name))
     if not ordered:
@@ -98,10 +103,12 @@ class _Batch:
                 self._stage(pool)
                 self._swap()
             except BaseException as e:
-                self._take_back()
+                trouble = self._take_back()
                 if isinstance(e, OSError):
-                    raise refusal(e, self._items[0].change.place.folder().shown) from None
-                raise
+                    e = refusal(e, self._items[0].change.place.folder().shown)
+                if trouble and isinstance(e, ToolError):
+                    e = _not_all_back(e, trouble)
+                raise e from None
             self._finish(pool)
         return tuple(Changed(item.change, item.mode, item.after, item.folders) for item in self._items)
 
@@ -137,17 +144,18 @@ class _Batch:
                     for item in items:
                         _unlink(dir_fd, item)
 
-    def _take_back(self) -> None:
-        self._items.reverse()
-        for item in self._items:
-            if not (item.staged or item.swapped):
-                continue
-            with suppress(ToolError, OSError), item.change.place.parent() as (dir_fd, name):
-                if item.swapped:
-                    _swap_back(item, dir_fd, name)
-                os.unlink(item.spare, dir_fd=dir_fd)
-        for item in self._items:
+    def _take_back(self) -> list[str]:
+        """Undo what was done, the last first, and say what could not be undone."""
+        trouble = []
+        for item in reversed(self._items):
+            if item.swapped:
+                trouble += _taken_back(item)
+            elif item.staged:
+                with suppress(ToolError, OSError), item.change.place.parent() as (dir_fd, _):
+                    os.unlink(item.spare, dir_fd=dir_fd)
+        for item in reversed(self._items):
             remove_folders(item.folders)
+        return trouble
 
     def _folders(self) -> Iterator[tuple[int, list[_Item]]]:
         """Lend each folder's descriptor with the changes in it."""
@@ -278,15 +286,41 @@ def _replace_keeping(item: _Item, dir_fd: int, name: str) -> bool:
     return copied
 
 
-def _swap_back(item: _Item, dir_fd: int, name: str) -> None:
-    """Undo _swap(); the new file, where there is one, is the spare again."""
+def _taken_back(item: _Item) -> list[str]:
+    """Undo _swap(), but for what others have written since, and say what is not as it was before."""
     change = item.change
-    if change.expect is None:
-        rename_no_replace(dir_fd, name, dir_fd, item.spare)
-    elif change.data is None:
+    try:
+        with change.place.parent() as (dir_fd, name):
+            outcome = _swap_back(item, dir_fd, name)
+    except (ToolError, OSError):
+        if change.expect is None:
+            return [f"{change.place.shown} could not be removed"]
+        kept = change.place.folder().child(item.spare).shown
+        return [f"{change.place.shown} could not be put back: what it held is in {kept}"]
+    if outcome is Outcome.MIXED:
+        return [f"{change.place.shown} stays changed, as somebody has written into it since"]
+    return []
+
+
+def _swap_back(item: _Item, dir_fd: int, name: str) -> Outcome:
+    change, put = item.change, item.after
+    if change.data is None:
         rename_no_replace(dir_fd, item.spare, dir_fd, name)
-    elif not exchange(dir_fd, item.spare, name):
-        os.rename(item.spare, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+        return Outcome.BACK
+    assert put is not None
+    if not change.link:
+        put = put.holding(change.data)
+    if change.expect is None:
+        return remove_again(dir_fd, item.spare, name, put)
+    return put_back(dir_fd, item.spare, name, put)
+
+
+def _not_all_back(failure: ToolError, trouble: Sequence[str]) -> ToolError:
+    """Return what is to be told of a failure after which not all is as before."""
+    more = f"; and {len(trouble) - _TOLD} more" if len(trouble) > _TOLD else ""
+    return ToolError(
+        Code.REFUSED, f"{failure.error}; {'; '.join(trouble[:_TOLD])}{more}", "the rest is as before; read those again"
+    )
 
 
 def _gone(item: _Item) -> ToolError:

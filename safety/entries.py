@@ -5,7 +5,6 @@ import os
 import stat
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.opening import Links
@@ -13,6 +12,7 @@ from toolbox_mcp.safety.protected import fold
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.renaming import exchange, rename_no_replace
 from toolbox_mcp.safety.roots import FIND, Place
+from toolbox_mcp.safety.states import Seen
 from toolbox_mcp.safety.temporary import temporary_name
 from toolbox_mcp.safety.trees import Cursor, Move, copy, remove_tree, signature, traverse
 
@@ -81,15 +81,7 @@ def remove_folders(made: list[Place] | tuple[Place, ...]) -> None:
             os.rmdir(name, dir_fd=dir_fd)
 
 
-class State(Protocol):
-    """In what state something was (safety.atomic.Seen)."""
-
-    def holds(self, dir_fd: int, name: str) -> bool:
-        """Tell whether what now has this name is still in that state."""
-        ...
-
-
-def move(source: Place, destination: Place, *, overwrite: bool = False, expect: State | None = None) -> Moved:
+def move(source: Place, destination: Place, *, overwrite: bool = False, expect: Seen | None = None) -> Moved:
     """Rename an entry, a link itself included; across file systems copy it, then remove it.
 
     Parents are made. expect: the state of what is overwritten; file_changed where it is in another one. ToolError not_found,
@@ -233,7 +225,7 @@ def _check_tree(old: Place, new: Place | None) -> None:
         raise refusal(e, old.shown) from None
 
 
-def _rename(old: Place, new: Place, expect: State | None, *, replacing: bool, linked: bool) -> None:
+def _rename(old: Place, new: Place, expect: Seen | None, *, replacing: bool, linked: bool) -> None:
     with old.parent() as (old_fd, old_name), new.parent() as (new_fd, new_name):
         if linked:
             # A rename between two names of one file does nothing.
@@ -255,7 +247,7 @@ def _rename(old: Place, new: Place, expect: State | None, *, replacing: bool, li
                 os.fsync(fd)
 
 
-def _replace(old_fd: int, old_name: str, new_fd: int, new: Place, expect: State | None) -> None:
+def _replace(old_fd: int, old_name: str, new_fd: int, new: Place, expect: Seen | None) -> None:
     """Rename over what is there; where the system lets them change names, only over what is in the state expected."""
     if expect is None or not exchange(old_fd, old_name, new.name, other_fd=new_fd):
         os.rename(old_name, new.name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
@@ -273,7 +265,7 @@ def _state(status: os.stat_result) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _copy_over(old: Place, new: Place, old_fd: int, new_fd: int, expect: State | None, replacing: bool) -> None:
+def _copy_over(old: Place, new: Place, old_fd: int, new_fd: int, expect: Seen | None, replacing: bool) -> None:
     temporary = temporary_name()
     try:
         before = signature(old_fd, old.name, _state)
@@ -300,7 +292,7 @@ def _copy_over(old: Place, new: Place, old_fd: int, new_fd: int, expect: State |
 
 
 def _change_places(
-    old: Place, new: Place, old_fd: int, new_fd: int, copied: str, expect: State | None, replacing: bool
+    old: Place, new: Place, old_fd: int, new_fd: int, copied: str, expect: Seen | None, replacing: bool
 ) -> str:
     """Put a copy in its place and set aside what it is of, whose name then is returned; or leave both and remove the copy.
 

@@ -1,9 +1,9 @@
-"""Names of files on their way: a new one before it gets its place, an old one until it is gone."""
+"""Names of files and folders on their way: a new one before it gets its place, an old one until it is gone."""
 
 import re
 import secrets
 
-_NAME = re.compile(r"\.toolbox-[0-9a-f]{16}\.tmp")
+_NAMES = re.compile(r"(?:\A|/)\.toolbox-[0-9a-f]{16}\.tmp(?:/|\Z)")
 
 
 def temporary_name() -> str:
@@ -11,6 +11,6 @@ def temporary_name() -> str:
     return f".toolbox-{secrets.token_hex(8)}.tmp"
 
 
-def is_temporary(name: str) -> bool:
-    """Tell whether a name was made by temporary_name(), by this server or another one."""
-    return _NAME.fullmatch(name) is not None
+def is_temporary(path: str) -> bool:
+    """Tell whether a name of a path, with `/`, was made by temporary_name(), by this server or another one."""
+    return _NAMES.search(path) is not None

@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 import socket
 import stat
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from toolbox_mcp.safety import atomic
-from toolbox_mcp.safety.atomic import etag, locked, read_whole, replace
+from toolbox_mcp.safety.atomic import locked, read_whole, replace
 from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.states import Seen, etag
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
 
@@ -374,6 +376,56 @@ def test_what_comes_in_the_instant_before_the_rename_is_not_lost(project, roots,
     assert outcome(lambda: replace(place, b"new", expect=seen)) == "file_changed"
     assert [path.name for path in project.iterdir()] == (["a"] if file.exists() else [])
     assert not file.is_file() or file.read_text() == "someone else's"
+
+
+@pytest.mark.parametrize("late", ["saved", "deleted", "written"])
+def test_what_comes_while_a_changed_file_is_put_back_is_not_lost(project, roots, monkeypatch, late):
+    file = project / "a"
+    file.write_text("old")
+    place = roots.place("a")
+    _, seen = read_whole(place, 100)
+    real, left = Seen.holds, [1]
+
+    def holds(self, dir_fd, name, fd=None):
+        if left:
+            left.pop()
+            # Who had the former file open writes into it, and then somebody does the same as an editor would, or else.
+            (project / name).write_text("changed")
+            if late == "deleted":
+                file.unlink()
+            else:
+                written = file if late == "written" else project.parent / "beside"
+                written.write_text("precious")
+                os.replace(written, file)
+        return real(self, dir_fd, name, fd)
+
+    monkeypatch.setattr(Seen, "holds", holds)
+    with pytest.raises(ToolError) as refused:
+        replace(place, b"new", expect=seen)
+    assert refused.value.code == "file_changed"
+    assert ("stays so" in refused.value.error) == (late == "written")
+    assert [(path.name, path.read_text()) for path in project.iterdir()] == (
+        [] if late == "deleted" else [("a", "precious")]
+    )
+
+
+def test_a_changed_file_that_cannot_be_put_back_is_kept_and_told(project, roots, monkeypatch):
+    (project / "a").write_text("old")
+    place = roots.place("a")
+    _, seen = read_whole(place, 100)
+
+    def fails(*_):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Seen, "holds", lambda *_: False)
+    monkeypatch.setattr(atomic, "put_back", fails)
+    with pytest.raises(ToolError) as refused:
+        replace(place, b"new", expect=seen)
+    assert refused.value.code == "refused"
+    kept = re.search(r"what it held is in (\S+): Input/output error", refused.value.error)
+    assert kept
+    assert (project / kept[1]).read_text() == "old"
+    assert (project / "a").read_text() == "new"
 
 
 def test_files_are_renamed_where_the_system_cannot_exchange_them(project, roots, monkeypatch):

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety import batch
-from toolbox_mcp.safety.atomic import Seen, read_whole
+from toolbox_mcp.safety import batch, putting_back
+from toolbox_mcp.safety.atomic import read_whole
 from toolbox_mcp.safety.batch import Change, change_all
 from toolbox_mcp.safety.entries import move
 from toolbox_mcp.safety.errors import ToolError
+from toolbox_mcp.safety.states import Seen
 
 
 @pytest.fixture
@@ -39,6 +40,23 @@ def rewritten(files, roots):
         return out
 
     return make
+
+
+def without_exchange(monkeypatch):
+    for module in (batch, putting_back):
+        monkeypatch.setattr(module, "exchange", lambda *_: False)
+
+
+def before_the_swap_of(name, act, monkeypatch):
+    """Have something done once, right before the file of this name gets its new content."""
+    real, acts = batch._swap, [act]
+
+    def swap(item, dir_fd):
+        if acts and item.change.place.name == name:
+            acts.pop()()
+        real(item, dir_fd)
+
+    monkeypatch.setattr(batch, "_swap", swap)
 
 
 def state(folder: Path) -> dict[str, tuple[int, int, bytes | None]]:
@@ -88,7 +106,7 @@ def test_nothing_to_change_is_nothing(roots):
 @pytest.mark.parametrize("which", range(9))
 def test_a_failure_at_any_file_puts_the_very_files_back(files, rewritten, monkeypatch, step, which, swaps):
     if not swaps:
-        monkeypatch.setattr(batch, "exchange", lambda *_: False)
+        without_exchange(monkeypatch)
     before = state(files)
     real = getattr(batch, step)
     left = [which]
@@ -135,7 +153,7 @@ def test_a_failure_takes_back_created_removed_and_linked_entries(files, roots, m
 @pytest.mark.parametrize("swaps", [True, False])
 @pytest.mark.parametrize("linked", [True, False])
 def test_without_an_exchange_the_old_file_is_kept_by_a_link_or_a_copy(files, rewritten, monkeypatch, swaps, linked):
-    monkeypatch.setattr(batch, "exchange", lambda *_: False)
+    without_exchange(monkeypatch)
     if not linked:
 
         def no_links(*_, **__):
@@ -369,7 +387,7 @@ def test_a_folder_swapped_for_a_link_leads_nowhere(files, rewritten, monkeypatch
 
 KILLED = """
 import os, sys
-from toolbox_mcp.safety import batch
+from toolbox_mcp.safety import batch, putting_back
 from toolbox_mcp.safety.atomic import read_whole
 from toolbox_mcp.safety.batch import Change, change_all
 from toolbox_mcp.safety.roots import Roots
@@ -414,3 +432,108 @@ def test_killed_in_the_middle_each_file_is_old_or_new(project, steps):
         assert set(found) == {b"new" * 1000}
     else:
         assert found.count(b"new" * 1000) == steps - 20
+
+
+def save(file: Path, text: str) -> None:
+    """Save a file as editors do."""
+    beside = file.parent.parent / "beside"
+    beside.write_text(text)
+    os.replace(beside, file)
+
+
+def append(file: Path, text: str) -> None:
+    with file.open("a") as stream:
+        stream.write(text)
+
+
+@pytest.mark.parametrize("swaps", [True, False])
+@pytest.mark.parametrize(
+    ("change", "code", "left"),
+    [
+        (lambda file: save(file, "precious"), "file_changed", "precious"),
+        (lambda file: file.unlink(), "file_changed", None),
+        (lambda file: file.write_text("precious"), "refused", "precious"),
+        (lambda file: append(file, ", precious"), "refused", "new 1, precious"),
+    ],
+    ids=["saved", "deleted", "written", "appended"],
+)
+def test_what_others_write_into_a_new_file_stays_when_the_rest_is_put_back(
+    files, rewritten, monkeypatch, swaps, change, code, left
+):
+    if not swaps:
+        without_exchange(monkeypatch)
+
+    def meanwhile():
+        change(files / "a/1")
+        save(files / "b/2", "changed")
+
+    changes = rewritten()
+    before = {name: there for name, there in state(files).items() if name not in ("a/1", "b/2")}
+    before_the_swap_of("2", lambda: before_the_swap_of("2", meanwhile, monkeypatch), monkeypatch)
+    with pytest.raises(ToolError) as refused:
+        change_all(changes)
+    monkeypatch.undo()
+    assert refused.value.code == code
+    assert ("a/1 stays changed" in refused.value.error) == (code == "refused")
+    after = state(files)
+    content = after.pop("a/1", (0, 0, None))[2]
+    assert content == (left and left.encode())
+    assert after.pop("b/2")[2] == b"changed"
+    assert after == before
+
+
+@pytest.mark.parametrize(("change", "left"), [(lambda file: save(file, "theirs"), "theirs"), (Path.unlink, None)])
+def test_what_comes_into_the_place_of_a_created_file_stays(files, roots, monkeypatch, change, left):
+    places = [roots.place(path).target() for path in ("n", "z")]
+    before = state(files)
+
+    def meanwhile():
+        change(files / "n")
+        (files / "z").write_text("taken")
+
+    before_the_swap_of("z", meanwhile, monkeypatch)
+    with pytest.raises(ToolError) as refused:
+        change_all([Change(place, b"new", None) for place in places])
+    assert refused.value.code == "file_changed"
+    after = state(files)
+    assert after.pop("n", (0, 0, None))[2] == (left and left.encode())
+    assert after.pop("z")[2] == b"taken"
+    assert after == before
+
+
+def test_a_removed_file_whose_name_is_taken_is_kept_and_told(files, roots, monkeypatch):
+    changes = [Change(place, None, read_whole(place, 100)[1]) for place in map(roots.place, ("a/1", "a/2"))]
+
+    def meanwhile():
+        (files / "a/1").write_text("theirs")
+        save(files / "a/2", "changed")
+
+    before_the_swap_of("2", meanwhile, monkeypatch)
+    with pytest.raises(ToolError) as refused:
+        change_all(changes)
+    assert refused.value.code == "refused"
+    kept = refused.value.error.rpartition(" is in ")[2]
+    assert (files / kept).read_text() == "old a1"
+    assert (files / "a/1").read_text() == "theirs"
+    assert (files / "a/2").read_text() == "changed"
+
+
+def test_what_cannot_be_put_back_is_kept_and_told(files, rewritten, monkeypatch):
+    changes = rewritten()
+
+    def fails(*_):
+        raise OSError(5, "Input/output error")
+
+    def meanwhile():
+        monkeypatch.setattr(putting_back, "exchange", fails)
+        save(files / "a/3", "changed")
+
+    before_the_swap_of("3", meanwhile, monkeypatch)
+    with pytest.raises(ToolError) as refused:
+        change_all(changes)
+    assert refused.value.code == "refused"
+    for name in ("1", "2"):
+        assert f"a/{name} could not be put back: what it held is in a/.toolbox-" in refused.value.error
+        assert (files / "a" / name).read_text() == f"new {name}"
+    kept = {path.read_text() for path in files.glob("a/.toolbox-*")}
+    assert kept >= {"old a1", "old a2"}

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from toolbox_mcp.safety.atomic import Seen, etag
 from toolbox_mcp.safety.batch import Change
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.ignore import Walk
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.roots import Place, Writable
+from toolbox_mcp.safety.states import Seen, etag
 from toolbox_mcp.safety.text import HEAD, decode, encode_like, is_binary
 from toolbox_mcp.tools.edit.replacing import MAX_BYTES, Matching, occurrences, too_large, written
 from toolbox_mcp.tools.edit.steps import Content, permissions
@@ -59,7 +59,7 @@ class Found:
     """What a replacement comes to.
 
     left_out: how many files that may hold the pattern are left as they are, and why. to_keep: bytes of former content that
-    may still be held for undo.
+    may still be held for undo. looked_at: files, in earlier tries too.
     """
 
     to_keep: int

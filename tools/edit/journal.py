@@ -10,11 +10,12 @@ from operator import attrgetter
 from threading import RLock
 
 from toolbox_mcp.safety import atomic
-from toolbox_mcp.safety.atomic import LetGo, Seen, Written
+from toolbox_mcp.safety.atomic import LetGo, Written
 from toolbox_mcp.safety.batch import Change, Changed, change_all
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.metadata import owner_of
 from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.states import Seen, etag
 from toolbox_mcp.safety.trees import signature
 from toolbox_mcp.tools.edit.steps import Content, Made, Moved, Put, Renewed, Step, permissions
 
@@ -163,7 +164,7 @@ class Journal:
         )
         before = None
         if written.before is not None and written.old_mode is not None:
-            kept, tag = old or (written.old, "" if written.old is None else atomic.etag(written.old))
+            kept, tag = old or (written.old, "" if written.old is None else etag(written.old))
             before = Content(tag, written.old_mode, written.before.size, kept, seen=written.before)
         self.note([*made(written.folders), put(written, before)])
         return written
@@ -239,7 +240,7 @@ def content_after(changed: Changed) -> Content | None:
     if change.data is None:
         return None
     mode = changed.mode if changed.mode is not None else 0o777
-    return Content(atomic.etag(change.data), mode, len(change.data), link=change.link, seen=changed.after)
+    return Content(etag(change.data), mode, len(change.data), link=change.link, seen=changed.after)
 
 
 def current(place: Place, limit: int) -> Content | None:
@@ -254,8 +255,8 @@ def current(place: Place, limit: int) -> Content | None:
     if stat.S_ISLNK(status.st_mode):
         with place.parent() as (dir_fd, name):
             target = os.fsencode(os.readlink(name, dir_fd=dir_fd))
-        return Content(atomic.etag(target), 0o777, len(target), target, link=True, seen=Seen.of(status))
+        return Content(etag(target), 0o777, len(target), target, link=True, seen=Seen.of(status))
     if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
         return Content("", permissions(status), status.st_size, seen=Seen.of(status))
     data, seen = atomic.read_whole(place, limit)
-    return Content(atomic.etag(data), permissions(status), len(data), data, seen=seen, owner=owner_of(status))
+    return Content(etag(data), permissions(status), len(data), data, seen=seen, owner=owner_of(status))

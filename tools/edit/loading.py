@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from toolbox_mcp.safety.atomic import LetGo, Seen, Written, etag, locked, read_whole
+from toolbox_mcp.safety.atomic import LetGo, Written, locked, read_whole
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.states import Seen, etag
 from toolbox_mcp.safety.text import HEAD, Decoded, decode, encode_like, is_binary
 from toolbox_mcp.tools.edit.journal import Journal
 from toolbox_mcp.tools.edit.replacing import MAX_BYTES, too_large

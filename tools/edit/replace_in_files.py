@@ -56,9 +56,9 @@ async def replace_in_files(
         compute = partial(_in_worker, in_batch, progress)
     else:
         compute = partial(_in_threads, literal(pattern, replacement), progress)
-    tries = 0
+    tries = looked_at = 0
     while True:
-        found = Found(journal.left, Writable(path.roots))
+        found = Found(journal.left, Writable(path.roots), looked_at=looked_at)
         files = Files(await reading(lambda stop: _scope(path, glob, settings, include_ignored)), found)
         await compute(files, found)
         if dry_run:
@@ -70,12 +70,13 @@ async def replace_in_files(
         except ToolError as refused:
             if refused.code is not Code.FILE_CHANGED or tries == TRIES:
                 raise
+            looked_at = found.looked_at
     return Text(_told(found, pattern, files.walk.cut, dry_run=dry_run), "narrow the path or the glob")
 
 
 def _scope(path: Place, glob: str, settings: ToolSettings, include_ignored: bool) -> Scope:
     os.close(path.open_folder())
-    # The default means every file, which need not be asked of each.
+    # The default means every file, so no path need be matched.
     return Scope.of(path, None if glob == EVERYTHING else glob, settings, include_ignored=include_ignored)
 
 

@@ -5,9 +5,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from os import stat_result
 
-from toolbox_mcp.safety.atomic import Seen
 from toolbox_mcp.safety.metadata import Owner
 from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.states import Seen
 
 RENEWED = 10_000
 """Files put back whose former state is remembered; a guess far above what 50 calls usually change."""

@@ -11,11 +11,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from toolbox_mcp.safety.atomic import etag
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.images import Format
 from toolbox_mcp.safety.paths import EntryPath
 from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.states import etag
 from toolbox_mcp.safety.text import HEAD, Newline, decode, is_binary, visible_name
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.read import images

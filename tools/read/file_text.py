@@ -5,9 +5,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from toolbox_mcp.safety.atomic import etag
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.states import etag
 from toolbox_mcp.safety.text import HEAD, Decoded, decode, is_binary, visible
 from toolbox_mcp.tools.read import blocks, stretch
 from toolbox_mcp.tools.results import Text

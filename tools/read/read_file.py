@@ -8,11 +8,11 @@ from urllib.parse import quote
 from mcp_types import BlobResourceContents, EmbeddedResource, ImageContent
 from pydantic import Field
 
-from toolbox_mcp.safety.atomic import etag as etag_of
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.images import image_format
 from toolbox_mcp.safety.paths import UnsafePath
 from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.states import etag as etag_of
 from toolbox_mcp.safety.text import visible
 from toolbox_mcp.sandbox.worker import WorkerFailure
 from toolbox_mcp.tools.base import Access, tool

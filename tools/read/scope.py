@@ -81,18 +81,16 @@ class Scope:
     def meant(self, relative: str) -> bool:
         """Tell whether the glob means a file; relative to the folder. A glob without `/` goes by the name alone.
 
-        Without a glob that is every file but those that a call is about to put in their places: what replaced one of them
-        would come there in its stead.
+        No glob means those that are on their way to their places: what replaced one of them would come there in its stead.
         """
         if self.file is not None:
             return True
-        name = relative.rpartition("/")[2]
-        if is_temporary(name):
+        if is_temporary(relative):
             return False
         if self.matcher is None:
             return True
         assert self.glob is not None
-        wanted = self.matcher.match(relative if "/" in self.glob.strip("/") else name)
+        wanted = self.matcher.match(relative if "/" in self.glob.strip("/") else relative.rpartition("/")[2])
         return (wanted is None) == self.glob.startswith("!")
 
     def is_binary(self, stop: Stop) -> bool:

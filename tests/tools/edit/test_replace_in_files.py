@@ -3,8 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from toolbox_mcp.safety import batch
 from toolbox_mcp.safety.temporary import temporary_name
 from toolbox_mcp.tools.edit.journal import Journal
+from toolbox_mcp.tools.progress import Progress
 
 
 @pytest.fixture
@@ -319,11 +321,48 @@ async def test_what_others_change_all_the_time_is_left(call, project, changed_me
     assert (project / "b").read_text() == "old"
 
 
-async def test_a_file_on_its_way_to_its_place_is_left_to_whom_it_belongs(call, project):
+async def test_what_was_replaced_and_cannot_be_put_back_is_not_replaced_again(call, project, monkeypatch):
+    for name in ("a", "b"):
+        (project / name).write_text("x")
+    really = batch._swap
+
+    def swap(item, dir_fd):
+        if item.change.place.name == "b":
+            monkeypatch.undo()
+            with (project / "a").open("a") as written, (project / "b").open("a") as changed:
+                written.write(", and more")
+                changed.write(", and more")
+        really(item, dir_fd)
+
+    monkeypatch.setattr(batch, "_swap", swap)
+    refused = await call("replace_in_files", pattern="x", replacement="xx")
+    assert refused["code"] == "refused"
+    assert "a stays changed" in refused["error"]
+    assert [(project / name).read_text() for name in ("a", "b")] == ["xx, and more", "x, and more"]
+
+
+async def test_progress_goes_on_growing_when_all_is_read_again(call, project, changed_meanwhile, monkeypatch):
+    for name in ("a", "b", "c"):
+        (project / name).write_text("old")
+    changed_meanwhile += ["once"]
+    told = []
+    really = Progress.__call__
+
+    async def progress(self, done, total=None, message=None):
+        told.append(done)
+        await really(self, done, total, message)
+
+    monkeypatch.setattr(Progress, "__call__", progress)
+    await call("replace_in_files", pattern="old", replacement="new")
+    assert told == [3, 6]
+
+
+async def test_what_is_on_its_way_to_its_place_is_left_to_whom_it_belongs(call, project):
     (project / "a").write_text("old")
-    coming = project / temporary_name()
-    coming.write_text("old")
-    (project / ".toolbox-mine.tmp").write_text("old")
+    coming, moving = project / temporary_name(), project / temporary_name() / "a"
+    moving.parent.mkdir()
+    for file in (coming, moving, project / ".toolbox-mine.tmp"):
+        file.write_text("old")
     done = await call("replace_in_files", pattern="old", replacement="new")
     assert done == "Replaced 2 occurrence(s) in 2 file(s)\n.toolbox-mine.tmp: 1\na: 1"
-    assert coming.read_text() == "old"
+    assert coming.read_text() == moving.read_text() == "old"

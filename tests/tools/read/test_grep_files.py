@@ -699,9 +699,11 @@ async def test_a_ripgrep_that_does_not_run_is_no_search_without_hits(call, proje
         {"query": ["hit"], "match": "block", "output": "files"},
     ],
 )
-async def test_a_file_on_its_way_to_its_place_is_not_found_but_by_its_name(call, project, arguments):
-    coming = temporary_name()
-    for name in ("a", coming, ".toolbox-mine.tmp"):
+async def test_what_is_on_its_way_to_its_place_is_not_found_but_by_its_name(call, project, arguments):
+    coming, moving = temporary_name(), temporary_name()
+    (project / "sub" / moving / "a").mkdir(parents=True)
+    for name in ("a", coming, ".toolbox-mine.tmp", f"sub/{moving}/a/b"):
         (project / name).write_text("hit\n")
     assert await call("grep_files", **arguments) == ".toolbox-mine.tmp\na"
     assert await call("grep_files", pattern="hit", path=coming) == f"{coming}:1: hit"
+    assert await call("grep_files", pattern="hit", path=f"sub/{moving}") == f"sub/{moving}/a/b:1: hit"

@@ -1,0 +1,86 @@
+"""Taking back that a file came into a place, and nothing that somebody else has written there since."""
+
+import errno
+import os
+from contextlib import suppress
+from enum import Enum, auto
+
+from toolbox_mcp.safety.renaming import exchange, rename_no_replace
+from toolbox_mcp.safety.states import Seen
+
+_TURNS = 100
+"""Saves that may each fall into the instant of one exchange; nobody saves that often."""
+
+
+class Outcome(Enum):
+    """What has the name after something was taken back.
+
+    BACK: what had it before, or nothing where nothing had. THEIRS: what somebody else has put there, or nothing, as they
+    removed it. MIXED: the file that was to go, since somebody has written into it.
+    """
+
+    BACK = auto()
+    THEIRS = auto()
+    MIXED = auto()
+
+
+def put_back(dir_fd: int, spare: str, name: str, put: Seen) -> Outcome:
+    """Give a file its name back, at which another one is, and remove that; the former has the name spare meanwhile.
+
+    put: the state of the one that is to go. Where it is not what has the name any more, that stays and the former is
+    removed: it would have been overwritten. OSError: the former could not be put back, or its spare name not removed.
+    """
+    try:
+        meant = put.holds(dir_fd, name)
+    except FileNotFoundError:
+        meant = False
+    outcome = _exchanged(dir_fd, spare, name, put) if meant else _left(dir_fd, name, put)
+    # Where the system cannot exchange names it has none any more.
+    with suppress(FileNotFoundError):
+        os.unlink(spare, dir_fd=dir_fd)
+    return outcome
+
+
+def remove_again(dir_fd: int, spare: str, name: str, put: Seen) -> Outcome:
+    """Remove a file that has come to a name which was free; spare: a free name. OSError."""
+    try:
+        if not put.holds(dir_fd, name):
+            return _left(dir_fd, name, put)
+        rename_no_replace(dir_fd, name, dir_fd, spare)
+    except FileNotFoundError:
+        return Outcome.THEIRS
+    outcome = Outcome.BACK
+    if not put.holds(dir_fd, spare):
+        # Somebody has saved it in the instant before. Who saves it in this one comes later still.
+        outcome = Outcome.MIXED if put.is_file(Seen.at(dir_fd, spare)) else Outcome.THEIRS
+        with suppress(FileExistsError):
+            rename_no_replace(dir_fd, spare, dir_fd, name)
+    with suppress(FileNotFoundError):
+        os.unlink(spare, dir_fd=dir_fd)
+    return outcome
+
+
+def _exchanged(dir_fd: int, spare: str, name: str, put: Seen) -> Outcome:
+    """Let the files change names, until the one that loses its name is the one that it was given to."""
+    given = put
+    for _ in range(_TURNS):
+        coming = Seen.at(dir_fd, spare)
+        try:
+            if not exchange(dir_fd, spare, name):
+                os.rename(spare, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+                return Outcome.BACK
+        except FileNotFoundError:
+            return Outcome.THEIRS
+        if given.holds(dir_fd, spare):
+            return Outcome.BACK if given is put else _left(dir_fd, name, put)
+        # Somebody was quicker: theirs is the latest, and gets the name again.
+        given = coming
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+
+def _left(dir_fd: int, name: str, put: Seen) -> Outcome:
+    # A file that is new may have the number of the one that is gone: then too much is said, and nothing lost.
+    with suppress(FileNotFoundError):
+        if put.is_file(Seen.at(dir_fd, name)):
+            return Outcome.MIXED
+    return Outcome.THEIRS

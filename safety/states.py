@@ -1,0 +1,80 @@
+"""In what state a file is, so that a later one can be told from it."""
+
+import hashlib
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+_TICK_NS = 20_000_000
+"""Nanoseconds within which two writes may leave the same time: Linux before 6.13 counts ticks of up to 10 ms."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Which file was read and in what state. Times in nanoseconds.
+
+    changed_ns: when its status changed, also by its owner or mode; None where that says nothing. Renaming changes it too,
+    so states that differ in it alone are equal.
+    digest: the etag of what was read, where the file had just been written and its time alone would not tell.
+    """
+
+    dev: int
+    ino: int
+    size: int
+    mtime_ns: int
+    changed_ns: int | None = field(default=None, compare=False)
+    digest: str | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "Seen":
+        """Take what identifies a state from a status."""
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+    @classmethod
+    def at(cls, dir_fd: int, name: str) -> "Seen":
+        """Take it of what has a name in a folder, a link itself. OSError."""
+        return cls.of(os.stat(name, dir_fd=dir_fd, follow_symlinks=False))
+
+    def read(self, data: bytes, now: int) -> "Seen":
+        """Return the state, taken at some time, of a file that was then read and held this."""
+        return self.holding(data) if abs(now - self.mtime_ns) <= _TICK_NS else self
+
+    def holding(self, data: bytes) -> "Seen":
+        """Return the state of a file that holds this, to be told from any later one, however soon it comes."""
+        return Seen(self.dev, self.ino, self.size, self.mtime_ns, self.changed_ns, etag(data))
+
+    def is_file(self, other: "Seen") -> bool:
+        """Tell whether it is of the same file, in whatever state."""
+        return (self.dev, self.ino) == (other.dev, other.ino)
+
+    def holds(self, dir_fd: int, name: str, fd: int | None = None) -> bool:
+        """Tell whether a file, which may have been renamed meanwhile, is still in this state. OSError.
+
+        fd: a descriptor that may be one of it.
+        """
+        if Seen.at(dir_fd, name) != self:
+            return False
+        if self.digest is None:
+            return True
+        if fd is not None and Seen.of(os.fstat(fd)) == self:
+            return self.digest == _digest(fd, self.size)
+        with suppress(OSError):
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+            try:
+                return self.digest == _digest(fd, self.size)
+            finally:
+                os.close(fd)
+        return False
+
+
+def etag(data: bytes) -> str:
+    """Return the first 16 hexadecimal digits of the SHA-256 of the bytes."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _digest(fd: int, size: int) -> str | None:
+    """Return the etag of an open file if it has at most so many bytes."""
+    data = b""
+    while len(data) <= size and (piece := os.pread(fd, size + 1 - len(data), len(data))):
+        data += piece
+    return etag(data) if len(data) == size else None
