@@ -8,7 +8,8 @@ entries with their sizes; writes an edited file beside its place, syncs it, puts
 passes its output on. The recording one does that in a thread beside an event loop, and inserts a row into SQLite before.
 No schema, guard, budget, undo or deadline: what they take, a server with those cannot be below. The third one records too,
 and its edits do what the contract asks of each: they open beneath a descriptor, refuse what is no regular file, refuse to
-replace what has changed meanwhile, keep mode and attributes, tell the etag, and keep the old content for an undo. The other
+replace what has changed meanwhile, keep mode and attributes, tell the etag, and keep the old content for an undo; without
+locks, and without telling apart what was written within a tick of the clock. The other
 server's edits, which are not synced, are also timed with syncs by the client. FOLDER holds the trees of bench/read.py, or
 gets them. Ratios are medians over the rounds.
 """
@@ -27,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -39,9 +41,12 @@ from read import RARE, make_files, make_tree
 
 from toolbox_mcp.safety.opening import openat2
 from toolbox_mcp.safety.renaming import exchange
+from toolbox_mcp.safety.statuses import MOST, Lookup
 
 WARM = 5
-TEXT = "some text that stays\n" * 250
+LINE = "some text that stays\n"
+EDITED = {"one edit": 5_000, "one edit in 100 KB": 100_000}
+"""Bytes of the files that are edited."""
 
 
 def answer(request: dict[str, Any], text: str) -> bytes:
@@ -77,7 +82,12 @@ def recording_server(act: Callable[[dict[str, Any]], str] = done_for) -> None:
         def work() -> None:
             while True:
                 request = jobs.get()
-                loop.call_soon_threadsafe(done, request, act(request))
+                try:
+                    text = act(request)
+                except BaseException:  # noqa: BLE001 - nobody would answer any more
+                    traceback.print_exc()
+                    os._exit(1)
+                loop.call_soon_threadsafe(done, request, text)
 
         def done(request: dict[str, Any], text: str) -> None:
             os.write(1, answer(request, text))
@@ -102,9 +112,12 @@ def recording_server(act: Callable[[dict[str, Any]], str] = done_for) -> None:
 
 
 def bare_list(path: str) -> str:
-    with os.scandir(path) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
-    return "\n".join([f"file\t{entry.stat(follow_symlinks=False).st_size}\t{entry.name}" for entry in found])
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    names = sorted(os.listdir(fd))
+    look = Lookup(len(names))
+    sizes = [size for at in range(0, len(names), MOST) for size in look(fd, names[at : at + MOST])[1]]
+    os.close(fd)
+    return "\n".join([f"file\t{size}\t{name}" for name, size in zip(names, sizes, strict=True)])
 
 
 def bare_edit(path: str, old: str, new: str) -> str:
@@ -145,7 +158,8 @@ def keeping_server() -> None:
         temporary = f".{name}.new"
         put = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=dir_fd)
         os.write(put, changed)
-        assert not os.listxattr(fd)
+        for attribute in os.listxattr(fd):
+            os.setxattr(put, attribute, os.getxattr(fd, attribute))
         os.fchmod(put, seen.st_mode)
         os.fsync(put)
         now = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
@@ -196,10 +210,10 @@ class Row:
 
 
 def edits(
-    client: LineClient, tool: str, file: Path, arguments: Callable[[str, str], dict[str, Any]]
+    client: LineClient, tool: str, file: Path, size: int, arguments: Callable[[str, str], dict[str, Any]]
 ) -> Callable[[], object]:
-    """Return what changes a file at each call, to something else each time."""
-    file.write_text(TEXT + "word 0\n")
+    """Make a file of some size, and return what changes it at each call, to something else each time."""
+    file.write_text(LINE * (size // len(LINE)) + "word 0\n")
     numbers = itertools.count(1)
 
     def act() -> None:
@@ -261,6 +275,33 @@ def main() -> None:
             client.close()
 
 
+def edit_acts(
+    clients: dict[str, LineClient], other: LineClient, work: Path, size: int
+) -> dict[str, Callable[[], object]]:
+    """Return what edits a file of some size, each contestant its own."""
+    work.mkdir(exist_ok=True)
+
+    def theirs(name: str) -> Callable[[], object]:
+        file = work / name
+
+        def arguments(old: str, new: str) -> dict[str, Any]:
+            return {"path": str(file), "edits": [{"oldText": old, "newText": new}]}
+
+        return edits(other, "edit_file", file, size, arguments)
+
+    def plain(who: str, tool: str, *names: str) -> Callable[[], object]:
+        file = work / who
+        return edits(clients[who], tool, file, size, lambda *texts: dict(zip(names, (str(file), *texts), strict=True)))
+
+    bare = {who: plain(who, "edit", "path", "old", "new") for who in ("bare", "recording", "keeping")}
+    return {
+        "filesystem": theirs("filesystem"),
+        "filesystem and syncs": synced(theirs("synced"), work / "synced"),
+        **bare,
+        "ours": plain("ours", "edit_file", "path", "old_string", "new_string"),
+    }
+
+
 def report(clients: dict[str, LineClient], flat: str, small: str, work: Path, search: list[str], rounds: int) -> None:
     """Time the rows for which there is somebody to compare with."""
     bare, recording, ours = clients["bare"], clients["recording"], clients["ours"]
@@ -282,25 +323,10 @@ def report(clients: dict[str, LineClient], flat: str, small: str, work: Path, se
         }
         timed.append(("commander", Row("list 1,000 entries", acts)))
     if other := clients.get("filesystem"):
-
-        def theirs(file: Path) -> Callable[[], object]:
-            def arguments(old: str, new: str) -> dict[str, Any]:
-                return {"path": str(file), "edits": [{"oldText": old, "newText": new}]}
-
-            return edits(other, "edit_file", file, arguments)
-
-        def plain(client: LineClient, tool: str, file: Path, *names: str) -> Callable[[], object]:
-            return edits(client, tool, file, lambda *texts: dict(zip(names, (str(file), *texts), strict=True)))
-
-        acts = {
-            "filesystem": theirs(work / "filesystem.txt"),
-            "filesystem and syncs": synced(theirs(work / "synced.txt"), work / "synced.txt"),
-            "bare": plain(bare, "edit", work / "bare.txt", "path", "old", "new"),
-            "recording": plain(recording, "edit", work / "recording.txt", "path", "old", "new"),
-            "keeping": plain(clients["keeping"], "edit", work / "keeping.txt", "path", "old", "new"),
-            "ours": plain(ours, "edit_file", work / "ours.txt", "path", "old_string", "new_string"),
-        }
-        timed.append(("filesystem", Row("one edit", acts)))
+        timed += [
+            ("filesystem", Row(name, edit_acts(clients, other, work / str(size), size)))
+            for name, size in EDITED.items()
+        ]
     for peer_name, row in timed:
         for number in range(rounds + WARM):
             row.once(counts=number >= WARM)

@@ -30,7 +30,8 @@ _END_BUSY = 0.3
 _SOON = 0.005
 """Seconds after its end in which a call comes into the file: then its answer has left. A guess."""
 _LATER = 0.1
-"""Seconds after which a call comes into the file that still runs, and so is written twice: a guess at what few take."""
+"""Seconds after its beginning in which a call that still runs comes into the file, if not with one that ends: then it is
+written twice. A guess at what few take."""
 _READ_MAX = 1.0
 """Seconds that who reads waits for rows on their way to the file."""
 _FEW = 16
@@ -127,7 +128,7 @@ class Records:
         self._using = threading.Lock()
         self._unwritten: set[str] = set()
         self._iterations: OrderedDict[tuple[str | None, str], int] = OrderedDict()
-        self._changing = threading.Lock()
+        self._changing = threading.RLock()
         self._changes: dict[str, _Change] = {}
         self._brought: Future[None] = Future()
         self._late: list[_Change] = []
@@ -162,7 +163,7 @@ class Records:
         row = filed(row)
         if self._begun.held:
             # They began before this one, and rows are in the order of their calls.
-            self._hand_over(*self._taken())
+            self._hand_over_all()
         elif self._inserted_here(row):
             return WRITTEN
         self._unwritten.add(started.call_id)
@@ -263,6 +264,11 @@ class Records:
         else:
             self._hand_over(changes, brought)
 
+    def _hand_over_all(self) -> None:
+        # As one step: who took the end of a call meanwhile would be before its row.
+        with self._changing:
+            self._hand_over(*self._taken())
+
     def _hand_over(self, changes: Sequence[_Change], brought: Future[None]) -> None:
         """Let the thread bring changes into the file."""
         try:
@@ -352,7 +358,7 @@ class Records:
         to the next server, the rest is lost.
         """
         self._patience.end = time.monotonic() + _END_BUSY
-        self._hand_over(*self._taken())
+        self._hand_over_all()
         with suppress(RuntimeError):  # closed already
             self._writer.submit(self._end).result()
         self._writer.shutdown()
@@ -412,7 +418,7 @@ class Records:
         self._begun.close()
 
     def _read(self, question: Callable[[RecordFile], _T]) -> _T:
-        self._hand_over(*self._taken())
+        self._hand_over_all()
         with suppress(RuntimeError, TimeoutError):  # closed, or kept from writing by another server
             self._writer.submit(lambda: None).result(_READ_MAX)
         with self._reading:

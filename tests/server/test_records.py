@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -19,6 +20,7 @@ from anyio import to_thread
 
 from toolbox_mcp.safety.redaction import MASK
 from toolbox_mcp.server import record_file
+from toolbox_mcp.server import records as module
 from toolbox_mcp.server.liveness import Server
 from toolbox_mcp.server.record_file import RecordFile
 from toolbox_mcp.server.records import Finished, RecordError, Records, Started, Status, new_call_id
@@ -607,6 +609,45 @@ def locked(path):
     db.execute("BEGIN IMMEDIATE")
     yield db
     db.close()
+
+
+async def test_a_call_that_runs_on_comes_into_the_file(records, path, monkeypatch):
+    monkeypatch.setattr(module, "_LATER", 0.0)
+    brought = records._brought
+    await records.start(call("c1", gated=False))
+    await asyncio.wrap_future(brought)
+    assert ids(path) == ["c1"]
+
+
+async def test_a_call_that_runs_on_comes_with_the_next_one_that_ends_and_not_before(records, path, monkeypatch):
+    monkeypatch.setattr(module, "_SOON", 0.0)
+    monkeypatch.setattr(module, "_LATER", 1000.0)
+    await records.start(call("c1", gated=False))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert ids(path) == []
+    await records.start(call("c2", gated=False))
+    await asyncio.wrap_future(records.finish("c2", DONE))
+    assert ids(path) == ["c1", "c2"]
+
+
+async def test_the_end_of_a_call_does_not_overtake_its_row_while_somebody_reads(records, path, monkeypatch):
+    await records.start(call("c1", gated=False))
+    real, read, ended = records._hand_over, threading.Event(), threading.Event()
+
+    def hand_over(*given: Any) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            read.set()
+            ended.wait(0.2)  # not for ever, as who ends the call waits for this
+        real(*given)
+
+    monkeypatch.setattr(records, "_hand_over", hand_over)
+    reading = asyncio.ensure_future(to_thread.run_sync(records.newest))
+    await to_thread.run_sync(read.wait)
+    await asyncio.wrap_future(records.finish("c1", DONE))
+    ended.set()
+    await reading
+    assert [row.status for row in records.newest()] == ["success"]
 
 
 async def test_calls_that_wait_for_a_locked_file_give_up_together_and_leave_nothing_behind(locked, path, monkeypatch):

@@ -109,8 +109,8 @@ def _inside(place: Place, hidden: bool, wanted: Wanted, sizes: bool, stop: Stop)
 
     fd = place.open_folder()
     try:
-        kinds: dict[str, Kind] | None = None if sizes else {}
-        names, cut = _names(fd, wanted, late, kinds)
+        others: dict[str, Kind] | None = None if sizes else {}
+        names, cut = _names(fd, wanted, late, others)
         names.sort()
         if not hidden:
             # In this order those that begin with a dot stand together.
@@ -118,8 +118,8 @@ def _inside(place: Place, hidden: bool, wanted: Wanted, sizes: bool, stop: Stop)
         if len(names) > MAX_ROWS:
             del names[MAX_ROWS:]
             cut = _ENOUGH
-        if kinds is not None:
-            return _unsized_rows(names, kinds), cut
+        if others is not None:
+            return _unsized_rows(names, others), cut
         rows, why = _sized_rows(fd, names, late)
         return rows, why or cut
     except OSError as e:
@@ -132,11 +132,12 @@ def _shown(names: Sequence[str]) -> Sequence[str]:
     return names if "".join(names).isprintable() else [visible_name(name) for name in names]
 
 
-def _unsized_rows(names: Sequence[str], kinds: Mapping[str, Kind]) -> str:
+def _unsized_rows(names: Sequence[str], others: Mapping[str, Kind]) -> str:
+    """Return a row for each entry. others: what those are that are no files."""
     shown = _shown(names)
-    if names and not kinds:
+    if names and not others:
         return "file\t" + "\nfile\t".join(shown)
-    return "\n".join([f"{kinds.get(name, 'file')}\t{text}" for name, text in zip(names, shown, strict=True)])
+    return "\n".join([f"{others.get(name, 'file')}\t{text}" for name, text in zip(names, shown, strict=True)])
 
 
 def _sized_rows(fd: int, names: Sequence[str], late: Late) -> tuple[str, str | None]:
@@ -175,12 +176,13 @@ def _told(fd: int) -> dict[str, Kind]:
         return {entry.name: _kind(entry) for entry in islice(entries, MAX_ENTRIES)}
 
 
-def _kinds(entries: Sequence[os.DirEntry[str]]) -> dict[str, Kind]:
-    """Return what those of some entries are, by name, that are no files."""
+def _not_files(entries: Sequence[os.DirEntry[str]]) -> dict[str, Kind]:
+    """Return what the folder says that those of some entries are, by name, which are no files."""
+    others = entries
     with suppress(OSError):
         # Nearly all are, and one call for each of them is enough.
-        return {entry.name: _kind(entry) for entry in entries if not entry.is_file(follow_symlinks=False)}
-    return {entry.name: _kind(entry) for entry in entries}
+        others = [entry for entry in entries if not entry.is_file(follow_symlinks=False)]
+    return {entry.name: kind for entry in others if (kind := _kind(entry)) != "file"}
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:
@@ -195,10 +197,10 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
         return "other"
 
 
-def _names(fd: int, wanted: Wanted, late: Late, kinds: dict[str, Kind] | None) -> tuple[list[str], str | None]:
+def _names(fd: int, wanted: Wanted, late: Late, others: dict[str, Kind] | None) -> tuple[list[str], str | None]:
     """Return the names in an open folder that are listed, and why not all are among them.
 
-    kinds: gets what those of them are that are no files, where that is asked for.
+    others: gets what those of them are that are no files, where that is asked for.
     """
     found: list[str] = []
     with os.scandir(fd) as scan:
@@ -207,10 +209,11 @@ def _names(fd: int, wanted: Wanted, late: Late, kinds: dict[str, Kind] | None) -
             some = [*islice(entries, _AT_ONCE)]
             if not some:
                 return found, None
-            names = [entry.name for entry in some]
-            found += names if wanted is None else filter(wanted, names)
-            if kinds is not None:
-                kinds |= _kinds(some)
+            if wanted is not None:
+                some = [entry for entry in some if wanted(entry.name)]
+            found += [entry.name for entry in some]
+            if others is not None:
+                others |= _not_files(some)
             if why := late():
                 return found, why
         return found, f"stopped after {MAX_ENTRIES} entries" if next(entries, None) else None

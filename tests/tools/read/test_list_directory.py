@@ -1,6 +1,6 @@
 import errno
 import os
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 
 import pytest
 
@@ -60,6 +60,38 @@ async def test_without_sizes_no_entry_is_looked_up(call, folder, monkeypatch):
     monkeypatch.setattr(list_directory, "Lookup", looked.append)
     assert (await call("list_directory", sizes=False)).startswith("dir\ta\nfile\ta<U+000A>b\n")
     assert not looked
+
+
+class Untold:
+    """An entry of a file system that tells no kinds, in a folder where no entry can be looked up."""
+
+    def __init__(self, entry):
+        self.name = entry.name
+
+    def is_file(self, follow_symlinks):
+        raise PermissionError
+
+    is_dir = is_symlink = is_file
+
+
+async def test_without_sizes_an_entry_that_cannot_be_told_is_another_kind(call, folder, monkeypatch):
+    real = os.scandir
+
+    @contextmanager
+    def scandir(fd):
+        with real(fd) as entries:
+            yield (Untold(entry) if entry.name in ("a", "b.txt") else entry for entry in entries)
+
+    monkeypatch.setattr(list_directory.os, "scandir", scandir)
+    assert (await call("list_directory", sizes=False)).split("\n")[:2] == ["other\ta", "other\tb.txt"]
+
+
+async def test_without_sizes_what_a_pattern_leaves_out_is_not_told_apart(call, folder, monkeypatch):
+    asked = []
+    real = list_directory._kind
+    monkeypatch.setattr(list_directory, "_kind", lambda entry: asked.append(entry.name) or real(entry))
+    assert await call("list_directory", pattern="*.txt", sizes=False) == "file\tb.txt"
+    assert asked == []
 
 
 async def test_without_sizes_it_stops_at_a_thousand_rows_too(call, project):
