@@ -1,6 +1,7 @@
 """Patterns that need a backtracking engine, which can run away: matched in a process that can be killed."""
 
 import os
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from functools import partial
 
 from toolbox_mcp.safety.errors import Code, ToolError
@@ -12,6 +13,8 @@ from toolbox_mcp.tools.read.query import Query, sendable
 from toolbox_mcp.tools.read.rg_search import Cut, Rg
 from toolbox_mcp.tools.read.scope import MAX_BYTES, WALK_SECONDS, Scope
 from toolbox_mcp.tools.threads import Stop, reading
+
+_AT_ONCE = 2**16  # bytes in which ripgrep looks for a NUL before it searches them
 
 BATCH = 8 * 2**20
 """Bytes of files that go to the worker at a time; a guess between many round trips and much memory."""
@@ -93,7 +96,7 @@ def read_searchable(scope: Scope, path: str) -> bytes | None:
     finally:
         os.close(fd)
     if len(data) <= MAX_BYTES:
-        return bytes(data)
+        return bytes(data) if scope.file is not None else _before_nul(bytes(data))
     if scope.file is None:
         return None
     raise ToolError(
@@ -101,3 +104,11 @@ def read_searchable(scope: Scope, path: str) -> bytes | None:
         f"{scope.shown(path)} is above 5 MiB, too large for blocks, look-around and back-references",
         "a pattern without these is searched for in a file of any size",
     )
+
+
+def _before_nul(data: bytes) -> bytes | None:
+    """Return what is searched of a file below a folder, as ripgrep does: nothing behind a NUL, of a small file nothing at all."""
+    at = -1 if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else data.find(b"\0")
+    if at < 0:
+        return data
+    return data[:at] if len(data) > _AT_ONCE else None

@@ -12,8 +12,8 @@ MOST = 100_000
 
 
 def split(lines: Sequence[str]) -> list[str]:
-    """Return the lines of a block; an item that holds line breaks is several lines."""
-    return [part for line in lines for part in line.replace("\r\n", "\n").split("\n")]
+    """Return the lines of a block; an item that holds line breaks is several lines, and one at its end ends the last."""
+    return [part for line in lines for part in line.replace("\r\n", "\n").removesuffix("\n").split("\n")]
 
 
 def find(block: Sequence[str], lines: Iterable[str], most: int = MOST) -> list[int]:

@@ -27,8 +27,11 @@ PDF, PDF_WITHIN = b"%PDF-", 1024
 BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
-def whole_bytes(place: Place, stop: Stop) -> bytes:
-    """Return the bytes of a regular file of at most 5 MiB. What grows while it is read is cut off as too_large."""
+def whole_bytes(place: Place, stop: Stop, parts: bool = True) -> bytes:
+    """Return the bytes of a regular file of at most 5 MiB. What grows while it is read is cut off as too_large.
+
+    parts: the hint then names the ways to read a part.
+    """
     fd = place.open_file()
     try:
         data = bytearray()
@@ -39,9 +42,8 @@ def whole_bytes(place: Place, stop: Stop) -> bytes:
             data += piece
     finally:
         os.close(fd)
-    raise ToolError(
-        Code.TOO_LARGE, f"{place.shown} is above 5 MiB", "read a part of it: start_line and end_line, or tail"
-    )
+    hint = "read a part of it: start_line and end_line, or tail" if parts and not is_pdf(bytes(data[:HEAD])) else None
+    raise ToolError(Code.TOO_LARGE, f"{place.shown} is above 5 MiB", hint)
 
 
 def cached_bytes(place: Place) -> tuple[bytes, Place] | None:
@@ -98,7 +100,7 @@ def between(place: Place, start: int, end: int | None, numbered: bool, stop: Sto
     def read(fd: int, skip: int, encoding: str) -> Text:
         feed = stretch.unit(encoding)
         found = stretch.line_range(fd, skip, start, end, feed, stop)
-        return _shown(found, encoding, start, numbered, _meta(fd, encoding))
+        return _shown(found, encoding, start, numbered, _meta(fd, encoding, found))
 
     return _opened(place, read)
 
@@ -108,11 +110,13 @@ def last(place: Place, count: int, numbered: bool, stop: Stop) -> Text:
 
     def read(fd: int, skip: int, encoding: str) -> Text:
         feed = stretch.unit(encoding)
-        found = stretch.last_lines(fd, skip, count, feed, stop)
+        # What comes to its end meanwhile would be counted, and is not shown.
+        size = os.fstat(fd).st_size
+        found = stretch.last_lines(fd, skip, size, count, feed, stop)
         if not found.lines:
-            return Text("(empty file)", meta=_meta(fd, encoding))
-        first = stretch.count_lines(fd, skip, feed, stop) - len(found.lines) + 1 if numbered else 1
-        return _shown(found, encoding, first, numbered, _meta(fd, encoding), "ask for a smaller tail")
+            return Text("(empty file)", meta=_meta(fd, encoding, found))
+        first = stretch.count_lines(fd, skip, feed, stop, size) - len(found.lines) + 1 if numbered else 1
+        return _shown(found, encoding, first, numbered, _meta(fd, encoding, found), "ask for a smaller tail")
 
     return _opened(place, read)
 
@@ -180,7 +184,7 @@ def _shown(
     meta: dict[str, Any],
     more: str | None = None,
 ) -> Text:
-    lines = [visible(line) for line in stretch.decoded(found.lines, encoding)]
+    lines = [visible(line) for line in stretch.decoded(found, encoding)]
     body = _numbered(lines, first) if numbered else "\n".join(lines)
     way = (more or _from_line(first, body)) if len(lines) > 1 else None
     if found.part:
@@ -210,8 +214,8 @@ def _whole_meta(data: bytes, text: Decoded, tag: str | None = None) -> dict[str,
     return {"etag": tag or etag(data), "size": len(data), "newline": text.newline, "encoding": text.encoding}
 
 
-def _meta(fd: int, encoding: str) -> dict[str, Any]:
-    return {"size": os.fstat(fd).st_size, "encoding": encoding}
+def _meta(fd: int, encoding: str, found: stretch.Stretch) -> dict[str, Any]:
+    return {"size": os.fstat(fd).st_size, "newline": found.newline(encoding), "encoding": encoding}
 
 
 def _block(lines: Sequence[str], name: str) -> list[str]:

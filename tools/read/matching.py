@@ -1,14 +1,18 @@
 """Matching lines with the backtracking engine. Runs in the worker, so it imports little."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.text import HEAD, decode, is_binary
 from toolbox_mcp.tools.read.hits import shortened
-from toolbox_mcp.tools.read.query import spans_lines
+from toolbox_mcp.tools.read.query import asks_return, spans_lines
 
 File = tuple[str, bytes]
+_SETS = re.compile(r"\[[^]]*(?:&&|--|~~)")
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+
 Match = tuple[str, int, str, bool, bool]
 """path, line, text as it is shown, whether it matches, whether a match begins there."""
 
@@ -24,7 +28,9 @@ def matches_in(
 
     try:
         flags = (regex.IGNORECASE if ignore_case else 0) | regex.MULTILINE
-        compiled = regex.compile(pattern, flags)
+        if _SETS.search(pattern):
+            flags |= regex.VERSION1  # else these are characters of a class
+        compiled = regex.compile(_ESCAPE.sub(_edge, pattern), flags)
     except (regex.error, RecursionError, OverflowError, ValueError) as e:
         raise ToolError(
             Code.BAD_PATTERN,
@@ -37,7 +43,8 @@ def matches_in(
     for path, data in files:
         if is_binary(data[:HEAD]):
             continue
-        text = decode(data).lf
+        decoded = decode(data)
+        text = decoded.text if asks_return(pattern) else decoded.lf
         lines = text.removesuffix("\n").split("\n") if text else []
         most = {"lines": left, "files": 1}.get(output, len(lines) + 1)
         hits: dict[int, int] = {}
@@ -55,6 +62,11 @@ def matches_in(
     return out
 
 
+def _edge(escape: re.Match[str]) -> str:
+    """Return what the engine takes for an escape; it does not know those of the other engine for the edges of words."""
+    return {r"\<": r"\b(?=\w)", r"\>": r"\b(?<=\w)"}.get(escape[0], escape[0])
+
+
 def _by_line(compiled: Any, text: str, lines: list[str], attempt: float) -> Iterator[tuple[int, int]]:
     for number, line in enumerate(lines):
         found = compiled.search(line, timeout=attempt)
@@ -68,7 +80,7 @@ def _spanning(compiled: Any, text: str, lines: list[str], attempt: float) -> Ite
     A line in which a match ends and another begins comes twice.
     """
     line, at, reported, begun = 0, 0, -1, -1
-    for found in compiled.finditer(text, timeout=attempt):
+    for found in _matches(compiled, text, attempt):
         line += text.count("\n", at, found.start())
         at = found.start()
         if begun < line < len(lines):
@@ -79,6 +91,14 @@ def _spanning(compiled: Any, text: str, lines: list[str], attempt: float) -> Ite
             if reported < number < len(lines):
                 yield number, -1
                 reported = number
+
+
+def _matches(compiled: Any, text: str, attempt: float) -> Iterator[Any]:
+    # finditer() would take its time-out for all of them together.
+    at = 0
+    while at <= len(text) and (found := compiled.search(text, at, timeout=attempt)):
+        yield found
+        at = found.end() + (found.start() == found.end())
 
 
 def _with_context(path: str, lines: list[str], columns: dict[int, int], before: int, after: int) -> list[Match]:

@@ -9,10 +9,13 @@ from toolbox_mcp.safety.errors import Code, ToolError
 MAX_PATTERN = 65536
 """Bytes of a pattern. The system takes 131,072 for one argument, and some are added here."""
 
-BACKTRACKING = re.compile(r"\(\?<?[=!]|\(\?>|\(\?P=|\\k<|\\[1-9]|[*+?}]\+|\(\?\(|\(\?(?:R\)|\d|&|P>)")
+BACKTRACKING = re.compile(
+    r"(?<!\\)(?:\\\\)*(?:\(\?<?[=!]|\(\?>|\(\?P=|\\k<|\\[1-9]|[*+?}]\+|\(\?\(|\(\?(?:R\)|\d|&|P>))"
+)
 """What the linear engine refuses: look-around, atomic groups, back-references, possessive repeats, conditions, recursion."""
 
-_SPANNING = re.compile(r"(?<!\\)(?:\\\\)*(?:\\n|\(\?[a-zA-Z]*s)|\n")
+_SPANNING = re.compile(r"(?<!\\)(?:\\\\)*(?:\\(?:n|x0[aA]|x\{0*[aA]\}|u000[aA])|\(\?[a-zA-Z]*s)|\n")
+_VERBOSE = re.compile(r"(?<!\\)(?:\\\\)*\(\?[a-zA-Z]*x")
 _RETURN = re.compile(r"(?<!\\)(?:\\\\)*\\r|\r")
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 _NEWLINE = r"(?:\r?\n)"
@@ -53,7 +56,7 @@ class Query:
     @property
     def line_ends(self) -> list[str]:
         """The arguments by which ripgrep takes CRLF for a line end; none where the pattern asks for a carriage return."""
-        asks = "\r" in self.pattern if self.literal else _RETURN.search(self.pattern)
+        asks = "\r" in self.pattern if self.literal else asks_return(self.pattern)
         return [] if asks and not self.spans else ["--crlf"]
 
     def for_ripgrep(self) -> list[str]:
@@ -88,10 +91,16 @@ def spans_lines(pattern: str) -> bool:
     return bool(_SPANNING.search(pattern))
 
 
+def asks_return(pattern: str) -> bool:
+    """Tell whether a regular expression asks for a carriage return."""
+    return bool(_RETURN.search(pattern))
+
+
 def any_newline(pattern: str) -> str:
     """Let each line break of a regular expression match CRLF, too; those in classes stay."""
     out: list[str] = []
     at, inside = 0, 0
+    breaks = ("\\n",) if _VERBOSE.search(pattern) else ("\\n", "\n")  # others lay a verbose pattern out
     while at < len(pattern):
         piece = pattern[at : at + 2] if pattern[at] == "\\" else pattern[at]
         at += len(piece)
@@ -103,7 +112,7 @@ def any_newline(pattern: str) -> str:
             at += len(piece) - 1
         elif piece == "]":
             inside = max(0, inside - 1)
-        elif not inside and piece in ("\\n", "\n"):
+        elif not inside and piece in breaks:
             # A carriage return that was asked for is not asked for twice.
             asked = (out and out[-1] in ("\\r", "\r")) or out[-2:] == ["\\r", "?"]
             piece = "\\n" if asked else _NEWLINE

@@ -63,6 +63,8 @@ async def read_file(
     if markers and ranged:
         raise ToolError(Code.INVALID_ARGS, "start_match and end_match go with neither a range nor tail")
     if encoding == "binary":
+        if markers or ranged:
+            raise ToolError(Code.INVALID_ARGS, 'encoding="binary" goes with neither a range, tail nor markers')
         blocks, etag = await _binary(path, parser)
         seen.saw(path.target().absolute, etag)
         return blocks
@@ -89,7 +91,7 @@ async def _pdf(path: Place, data: bytes, etag: str, parser: Parser) -> Text:
 
 
 async def _binary(path: Place, parser: Parser) -> tuple[Blocks, str]:
-    data = await reading(partial(whole_bytes, path))
+    data = await reading(partial(whole_bytes, path, parts=False))
     tag = etag_of(data)
     meta = {"etag": tag, "size": len(data)}
     if image_format(data):

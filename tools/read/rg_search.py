@@ -141,6 +141,10 @@ class Rg:
             sought, _, cut = await self._rows(query, [*arguments, "--sort=path"], limit + 1, progress)
             # Out of time, what came in any order is better than nothing.
             found = found if cut and len(sought) < limit else sought
+        if query.before or query.after:
+            # For some patterns ripgrep tells context of what it then finds to be no match.
+            matching = {row.path for row in found if row.match}
+            found = [row for row in found if row.path in matching]
         found.sort(key=lambda row: (_key(row.path, full), row.line))
         matches = (row.path for row in found if row.match)
         large = await self._too_large(matches if cut else islice(matches, limit + 1), cut)

@@ -90,7 +90,8 @@ class Scope:
         if self.matcher is None:
             return True
         assert self.glob is not None
-        wanted = self.matcher.match(relative if "/" in self.glob.strip("/") else relative.rpartition("/")[2])
+        whole = "/" in self.glob.removeprefix("!").rstrip("/")
+        wanted = self.matcher.match(relative if whole else relative.rpartition("/")[2])
         return (wanted is None) == self.glob.startswith("!")
 
     def is_binary(self, stop: Stop) -> bool:

@@ -43,8 +43,9 @@ async def _paths(query: Query, rg: Rg, worker: Worker) -> Found:
     paths, cut = await rg.files()
     shown = [rg.scope.shown(path) for path in paths]
     if query.block is not None:
-        wanted = [line.strip() for line in query.block if line.strip()]
-        hits = [path for path in shown if any(line in path for line in wanted)]
+        fold = str.casefold if query.ignore_case else str
+        wanted = [fold(line.strip()) for line in query.block if line.strip()]
+        hits = [path for path in shown if any(line in fold(path) for line in wanted)]
     elif query.backtracks:
         # Each by itself where a match could otherwise lie over two of them.
         texts = [(path, path.encode()) for path in shown] if query.spans else [("", "\n".join(shown).encode())]
@@ -85,19 +86,17 @@ def told_rows(rows: list[Row], query: Query, scope: Scope, left: int, cut: Cut) 
             if row.match:
                 counted[row.path] = counted.get(row.path, 0) + row.begins
         return _counted(list(counted.items()), query, scope, left, cut)
-    kept: list[Row] = []
     matches = end = 0
-    for row in rows:
+    for at, row in enumerate(rows, 1):
         if row.match:
             if matches == left:
-                # What was kept behind the last match is context of this one as far as it lies beyond reach.
-                upto = (kept[end - 1].path, kept[end - 1].line + query.after) if end else ("", 0)
-                near = [r for r in kept[end:] if r.path == upto[0] and r.line <= upto[1]]
-                return Found(_told(kept[:end] + near, query, scope), matches, True, cut)
+                # Behind the last match comes its context, whatever it is itself.
+                upto = (rows[end - 1].path, rows[end - 1].line + query.after) if end else ("", 0)
+                near = [replace(r, match=False) for r in rows[end:] if r.path == upto[0] and r.line <= upto[1]]
+                return Found(_told(rows[:end] + near, query, scope), matches, True, cut)
             matches += 1
-            end = len(kept) + 1
-        kept.append(row)
-    return Found(_told(kept, query, scope), matches, False, cut)
+            end = at
+    return Found(_told(rows, query, scope), matches, False, cut)
 
 
 def _counted(counts: list[tuple[str, int]], query: Query, scope: Scope, left: int, cut: Cut) -> Found:

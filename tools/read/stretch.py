@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.text import Newline
 from toolbox_mcp.tools.threads import Stop
 
 CHUNK = 2**18
@@ -22,11 +23,20 @@ class Stretch:
     """Lines as bytes without their line feeds.
 
     cut: more was asked for than there is room. part: the one line here is cut itself, being longer than there is room.
+    ended: the last line has a line feed.
     """
 
     lines: list[bytes]
     cut: bool
     part: bool = False
+    ended: bool = True
+
+    def newline(self, encoding: str) -> Newline:
+        """Return the line ends in use."""
+        mark = "\r".encode(encoding)
+        ended = self.lines if self.ended else self.lines[:-1]
+        crlf = sum(line.endswith(mark) for line in ended)
+        return "none" if not ended else "lf" if not crlf else "crlf" if crlf == len(ended) else "mixed"
 
 
 def unit(encoding: str) -> bytes:
@@ -55,7 +65,8 @@ def line_range(fd: int, skip: int, start: int, end: int | None, feed: bytes, sto
             if inside:
                 room -= len(stretch)
                 if room < 0:
-                    return Stretch(lines, True) if lines else Stretch([bytes(piece + stretch[:room])], True, part=True)
+                    part = Stretch([bytes(piece + stretch[:room])], True, part=True, ended=False)
+                    return Stretch(lines, True) if lines else part
                 piece += stretch
             if cut < 0:
                 break
@@ -68,7 +79,8 @@ def line_range(fd: int, skip: int, start: int, end: int | None, feed: bytes, sto
                 room -= len(feed)
             at = cut + len(feed)
             number += 1
-    if number >= start and piece:
+    ended = not (number >= start and piece)
+    if not ended:
         lines.append(bytes(piece))
     if not lines:
         raise ToolError(
@@ -76,12 +88,12 @@ def line_range(fd: int, skip: int, start: int, end: int | None, feed: bytes, sto
             f"start_line {start} is beyond the end of the file",
             f"it has {count_lines(fd, skip, feed, stop)} lines",
         )
-    return Stretch(lines, False)
+    return Stretch(lines, False, ended=ended)
 
 
-def last_lines(fd: int, skip: int, count: int, feed: bytes, stop: Stop) -> Stretch:
-    """Return the last lines of a file, reading it backwards."""
-    at = os.fstat(fd).st_size
+def last_lines(fd: int, skip: int, end: int, count: int, feed: bytes, stop: Stop) -> Stretch:
+    """Return the last lines of what a file holds before an offset, reading it backwards."""
+    at = end
     found, held = 0, bytearray()
     while at > skip and found <= count and len(held) <= COLLECTED and not stop():
         size = min(CHUNK, at - skip)
@@ -93,10 +105,11 @@ def last_lines(fd: int, skip: int, count: int, feed: bytes, stop: Stop) -> Stret
         found += _count(data, feed) - (not held and data.endswith(feed))
         held[:0] = data
     lines = _split(bytes(held), feed)
+    ended = _is_ended(held, feed)
     whole = lines[1:] if at > skip and found < count else lines  # the first one began before what was read
     if lines and (not whole or len(whole[-1]) > COLLECTED):
-        end = lines[-1][-(COLLECTED // len(feed) * len(feed)) :]
-        return Stretch([end.lstrip(_INSIDE) if len(feed) == 1 else end], True, part=True)
+        part = lines[-1][-(COLLECTED // len(feed) * len(feed)) :]
+        return Stretch([part.lstrip(_INSIDE) if len(feed) == 1 else part], True, part=True, ended=ended)
     wanted = min(count, len(whole))
     kept, room = 0, COLLECTED
     for line in reversed(whole[len(whole) - wanted :]):
@@ -104,25 +117,29 @@ def last_lines(fd: int, skip: int, count: int, feed: bytes, stop: Stop) -> Stret
         if room < 0:
             break
         kept += 1
-    return Stretch(whole[len(whole) - kept :], kept < (count if at > skip else wanted))
+    return Stretch(whole[len(whole) - kept :], kept < (count if at > skip else wanted), ended=ended)
 
 
-def count_lines(fd: int, skip: int, feed: bytes, stop: Stop) -> int:
-    """Return how many lines the file has; a last one without a line feed counts."""
+def count_lines(fd: int, skip: int, feed: bytes, stop: Stop, end: int | None = None) -> int:
+    """Return how many lines the file has, or what it holds before an offset; a last one without a line feed counts."""
     feeds, ended = 0, True
-    for data in _chunks(fd, skip, stop):
+    for data in _chunks(fd, skip, stop, end):
         feeds += _count(data, feed)
-        # Half a code unit is no line feed, whatever stands before it.
-        ended = data.endswith(feed) and len(data) % len(feed) == 0
+        ended = _is_ended(data, feed)
     return feeds if ended else feeds + 1
 
 
-def _chunks(fd: int, skip: int, stop: Stop) -> Iterator[bytes]:
+def _is_ended(data: bytes | bytearray, feed: bytes) -> bool:
+    # Half a code unit is no line feed, whatever stands before it.
+    return data.endswith(feed) and len(data) % len(feed) == 0
+
+
+def _chunks(fd: int, skip: int, stop: Stop, end: int | None = None) -> Iterator[bytes]:
     # Not much further than the file was: else one that grows as fast as it is read would be read for ever.
-    end = os.fstat(fd).st_size + COLLECTED
+    end = os.fstat(fd).st_size + COLLECTED if end is None else end
     at = skip
     while at < end and not stop():
-        data = os.pread(fd, CHUNK, at)
+        data = os.pread(fd, min(CHUNK, end - at), at)
         if not data:
             return
         at += len(data)
@@ -154,7 +171,9 @@ def _split(data: bytes, feed: bytes) -> list[bytes]:
     return lines[:-1] if lines[-1] == b"" else lines
 
 
-def decoded(lines: list[bytes], encoding: str) -> list[str]:
+def decoded(stretch: Stretch, encoding: str) -> list[str]:
     """Return lines as text: CRLF as LF, U+FFFD for what is not valid."""
     decode = codecs.getdecoder(encoding)
-    return [decode(line, "replace")[0].removesuffix("\r") for line in lines]
+    lines = [decode(line, "replace")[0] for line in stretch.lines]
+    last = lines[-1:] if not stretch.ended else []
+    return [line.removesuffix("\r") for line in lines[: len(lines) - len(last)]] + last

@@ -8,6 +8,7 @@ from toolbox_mcp.sandbox.large_files import Watch
 from toolbox_mcp.sandbox.ripgrep import Ripgrep
 from toolbox_mcp.tools.read import rg_search
 from toolbox_mcp.tools.read.sizes import EARLY
+from toolbox_mcp.tools.settings import ToolSettings
 
 pytestmark = pytest.mark.usefixtures("confinement")
 
@@ -143,8 +144,6 @@ async def test_a_place_that_is_missing_is_answered_with_what_is_like_it(call, pr
 
 
 async def test_a_pattern_that_backtracks_for_ever_is_stopped(call, project):
-    from toolbox_mcp.tools.settings import ToolSettings
-
     call.settings = ToolSettings(regex_timeout=0.2)
     (project / "a").write_text("a" * 40 + "!\n")
     assert await call.code("grep_files", pattern=r"(?=a)(a|aa)+\d") == "regex_timeout"
@@ -707,3 +706,86 @@ async def test_what_is_on_its_way_to_its_place_is_not_found_but_by_its_name(call
     assert await call("grep_files", **arguments) == ".toolbox-mine.tmp\na"
     assert await call("grep_files", pattern="hit", path=coming) == f"{coming}:1: hit"
     assert await call("grep_files", pattern="hit", path=f"sub/{moving}") == f"sub/{moving}/a/b:1: hit"
+
+
+async def test_many_quick_attempts_are_no_runaway(call, project):
+    call.settings = ToolSettings(regex_timeout=0.2)
+    (project / "f").write_text("a\n" * 2**18)
+    assert await call("grep_files", pattern=r"(?=a)a\n", path="f", output="count") == f"f: {2**18}"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "data"),
+    [
+        (r"a\r$", b"a\r\nb\r\n"),
+        (r"\<a\>", b"a = 1\n"),
+        (r"[a-z&&[^b]]", b"b\na\n"),
+        (r"\\<a", b"\\<a\n"),
+    ],
+)
+async def test_a_look_around_leaves_the_rest_of_a_pattern_what_it_is(call, project, pattern, data):
+    (project / "f").write_bytes(data)
+    plain = await call("grep_files", pattern=pattern)
+    assert plain.startswith("f:")
+    assert await call("grep_files", pattern=f"(?<!x){pattern}(?!y)") == plain
+
+
+@pytest.mark.parametrize("pattern", [r"c\++", r"c\*+", r"\(?=1"])
+async def test_what_is_escaped_asks_for_no_other_engine(call, project, pattern):
+    (project / "f").write_bytes(b"c++ c** (=1\n" * 2**19)
+    assert (await call("grep_files", pattern=pattern, path="f", limit=1)).startswith("f:1: c++")
+
+
+async def test_context_behind_the_last_match_holds_further_matches_as_context(call, project):
+    (project / "f").write_text("m1\nm2\nx\nm3\n")
+    found = await call("grep_files", pattern="m", limit=1, after=2)
+    assert found == "f:1: m1\nf-2- m2\nf-3- x\n... (stopped at 1 matches)"
+
+
+async def test_there_is_no_context_without_a_match(call, project):
+    (project / "f").write_text("K\nz\na b\n")
+    assert (await call("grep_files", pattern=r"\Aa", before=2)).startswith("no matches")
+
+
+async def test_a_block_may_end_in_a_line_break(call, project):
+    (project / "f").write_text("hit\nmore\n")
+    assert await call("grep_files", match="block", query=["hit\n"]) == "f:1-1:\n1\thit"
+    assert await call("grep_files", match="block", query=["hit\nmore\n"]) == "f:1-2:\n1\thit\n2\tmore"
+
+
+async def test_blocks_are_found_in_paths_whatever_their_case(call, project):
+    (project / "Readme").write_text("")
+    arguments = {"match": "block", "query": ["readme"], "target": "path"}
+    assert await call("grep_files", **arguments, ignore_case=True) == "Readme"
+    assert (await call("grep_files", **arguments)).startswith("no matches")
+
+
+@pytest.mark.parametrize(("size", "found"), [(60_000, "no matches for"), (70_000, "f:1: hit")], ids=["small", "large"])
+@pytest.mark.parametrize(
+    "arguments", [{"pattern": "hit(?!Q)"}, {"query": ["hit"], "match": "block"}, {"pattern": "hit"}]
+)
+async def test_every_engine_stops_at_a_nul_below_a_folder(call, project, size, found, arguments):
+    (project / "f").write_bytes(b"hit\n" + b"x" * size + b"\n\0\nhit\n")
+    answer = await call("grep_files", **arguments)
+    if "query" in arguments:
+        found = found.replace("f:1: hit", "f:1-1:\n1\thit")
+    assert answer == found or (size == 60_000 and answer.startswith(found))
+
+
+async def test_line_breaks_lay_out_a_verbose_pattern(call, project):
+    (project / "f").write_text("foobar\n")
+    assert await call("grep_files", pattern="(?x)\n foo # one\n bar") == "f:1: foobar"
+
+
+@pytest.mark.parametrize("pattern", [r"a\x0ab", r"a\x{0A}b", r"a\u000ab"])
+async def test_a_line_feed_may_be_named_by_its_number(call, project, pattern):
+    (project / "f").write_text("a\nb\n")
+    assert await call("grep_files", pattern=pattern) == "f:1: a\nf:2: b"
+
+
+@pytest.mark.parametrize(("glob", "found"), [("/x.py", "x.py"), ("!/x.py", "s/x.py"), ("x.py", "s/x.py\nx.py")])
+async def test_a_glob_from_the_top_means_that_alone(call, project, glob, found):
+    (project / "s").mkdir()
+    for name in ("x.py", "s/x.py"):
+        (project / name).write_text("hit\n")
+    assert await call("grep_files", pattern="hit", glob=glob, output="files") == found

@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.tools.read import stretch
 
 TEN = "".join(f"line {n}\n" for n in range(1, 11))
 
@@ -265,3 +266,59 @@ async def test_the_neighbours_of_a_missing_file_are_looked_at_in_a_thread(call, 
     assert await call.code("read_file", path=path) == "not_a_file"
     assert where
     assert threading.main_thread() not in where
+
+
+async def test_the_numbers_of_a_tail_are_those_of_the_lines_shown_also_while_the_file_grows(call, project, monkeypatch):
+    log = project / "log"
+    log.write_text("".join(f"{n}\n" for n in range(1, 101)))
+    count = stretch.count_lines
+
+    def count_later(*arguments):
+        with log.open("a") as out:
+            out.write("new\n" * 10)
+        return count(*arguments)
+
+    monkeypatch.setattr(stretch, "count_lines", count_later)
+    assert await call("read_file", path="log", tail=2, numbered=True) == "99\t99\n100\t100"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+async def test_a_return_at_the_end_of_the_file_is_shown_however_it_is_read(call, project, encoding):
+    (project / "f").write_bytes("a\r\nb\r".encode(encoding))
+    assert await call("read_file", path="f") == "a\nb\r"
+    assert await call("read_file", path="f", start_line=1) == "a\nb\r"
+    assert await call("read_file", path="f", start_line=2) == "b\r"
+    assert await call("read_file", path="f", tail=1) == "b\r"
+
+
+@pytest.mark.parametrize("part", [{"start_line": 2}, {"tail": 2}])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize(
+    ("text", "newline"), [("\nb\nc", "lf"), ("\r\nb\r\nc", "crlf"), ("\nb\r\nc\n", "mixed"), ("\r\nb", "none")]
+)
+async def test_the_line_ends_of_a_part_are_told(call, project, part, encoding, text, newline):
+    (project / "f").write_bytes(text.encode(encoding))
+    if newline == "none":
+        part = {"tail": 1}
+    assert (await call.result("read_file", {"path": "f", **part})).meta["newline"] == newline
+
+
+async def test_a_marker_may_end_in_a_line_break(call, project):
+    (project / "f").write_text("hit\nmore\n")
+    assert await call("read_file", path="f", start_match=["hit\n"]) == "1\thit\n2\tmore"
+
+
+@pytest.mark.parametrize("part", [{"start_line": 1}, {"end_line": 1}, {"tail": 1}, {"start_match": ["a"]}])
+async def test_bytes_come_whole(call, project, part):
+    (project / "f").write_bytes(b"a")
+    assert await call.code("read_file", path="f", encoding="binary", **part) == "invalid_args"
+
+
+@pytest.mark.parametrize(
+    ("head", "arguments"), [(b"", {"encoding": "binary"}), (b"%PDF-1.4\n", {}), (b"%PDF-1.4\n", {"encoding": "binary"})]
+)
+async def test_no_part_is_advised_of_what_comes_whole_or_not_at_all(call, project, head, arguments):
+    (project / "f").write_bytes(head + b"a" * (5 * 2**20 + 1))
+    refused = await call("read_file", path="f", **arguments)
+    assert refused["code"] == "too_large"
+    assert "hint" not in refused
