@@ -1,5 +1,6 @@
 """Whole files: read with a bound, replaced in one step."""
 
+import dataclasses
 import hashlib
 import os
 import stat
@@ -78,6 +79,7 @@ def digested(place: Place) -> tuple[str, Seen]:
     """
     fd = place.open_file()
     try:
+        now = time.time_ns()
         seen = Seen.of(os.fstat(fd))
         digest = hashlib.sha256()
         left = seen.size
@@ -89,7 +91,8 @@ def digested(place: Place) -> tuple[str, Seen]:
         raise refusal(e, place.shown) from None
     finally:
         os.close(fd)
-    return digest.hexdigest()[:16], seen
+    tag = digest.hexdigest()[:16]
+    return tag, dataclasses.replace(seen, digest=tag) if seen.is_fresh(now) else seen
 
 
 @contextmanager
@@ -158,6 +161,10 @@ def _replace(
             with opened(dir_fd, name if status else None, let_go) as former:
                 filled = _put(at, dir_fd, name, data, status, expect, mode, overwrite, former)
         except FileExistsError:
+            if overwrite:
+                raise ToolError(
+                    Code.FILE_CHANGED, f"{at.shown} has just been made by somebody else", "read it"
+                ) from None
             raise ToolError(Code.EXISTS, f"{at.shown} exists") from None
         except IsADirectoryError:
             raise ToolError(Code.IS_A_DIRECTORY, f"{at.shown} is a folder") from None
@@ -197,7 +204,7 @@ def _put(
         os.fsync(fd)
         filled = os.fstat(fd)
         check(at, dir_fd, name, expect, overwrite)
-        if not overwrite:
+        if not overwrite or status is None:
             rename_no_replace(dir_fd, temporary, dir_fd, name)
         elif not (expect and (swapped := exchange(dir_fd, temporary, name))):
             os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)

@@ -219,7 +219,7 @@ def _stage(dir_fd: int, item: _Item) -> None:
         if change.link:
             os.symlink(change.data, os.fsencode(item.spare), dir_fd=dir_fd)
             item.staged = True
-            item.after = Seen.of(os.stat(item.spare, dir_fd=dir_fd, follow_symlinks=False))
+            item.after = replace(Seen.at(dir_fd, item.spare), changed_ns=None)
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(item.spare, flags, 0o600 if status else 0o666, dir_fd=dir_fd)
@@ -234,7 +234,8 @@ def _stage(dir_fd: int, item: _Item) -> None:
             filled = os.fstat(fd)
         finally:
             os.close(fd)
-        item.mode, item.after = stat.S_IMODE(filled.st_mode), Seen.of(filled)
+        # The rename changes the time of its status.
+        item.mode, item.after = stat.S_IMODE(filled.st_mode), replace(Seen.of(filled), changed_ns=None)
 
 
 def _swap(item: _Item, dir_fd: int) -> None:
@@ -293,10 +294,10 @@ def _taken_back(item: _Item) -> list[str]:
         with change.place.parent() as (dir_fd, name):
             outcome = _swap_back(item, dir_fd, name)
     except (ToolError, OSError):
-        if change.expect is None:
-            return [f"{change.place.shown} could not be removed"]
         kept = change.place.folder().child(item.spare).shown
-        return [f"{change.place.shown} could not be put back: what it held is in {kept}"]
+        if change.expect is None:
+            return [f"{change.place.shown} could not be removed: what somebody has saved since may be in {kept}"]
+        return [f"{change.place.shown} could not be put back: what it held, or somebody has saved since, is in {kept}"]
     if outcome is Outcome.MIXED:
         return [f"{change.place.shown} stays changed, as somebody has written into it since"]
     return []

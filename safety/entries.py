@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.opening import Links
 from toolbox_mcp.safety.protected import fold
+from toolbox_mcp.safety.putting_back import put_back, remove_again
 from toolbox_mcp.safety.refusals import refusal
-from toolbox_mcp.safety.renaming import exchange, rename_no_replace
+from toolbox_mcp.safety.renaming import exchange, linked, rename_no_replace
 from toolbox_mcp.safety.roots import FIND, Place
 from toolbox_mcp.safety.states import Seen
 from toolbox_mcp.safety.temporary import temporary_name
@@ -229,7 +230,7 @@ def _rename(old: Place, new: Place, expect: Seen | None, *, replacing: bool, lin
     with old.parent() as (old_fd, old_name), new.parent() as (new_fd, new_name):
         if linked:
             # A rename between two names of one file does nothing.
-            os.unlink(old_name, dir_fd=old_fd)
+            _remove_name(old_fd, old_name, Seen.at(new_fd, new_name))
             return
         try:
             if replacing:
@@ -248,17 +249,60 @@ def _rename(old: Place, new: Place, expect: Seen | None, *, replacing: bool, lin
 
 
 def _replace(old_fd: int, old_name: str, new_fd: int, new: Place, expect: Seen | None) -> None:
-    """Rename over what is there; where the system lets them change names, only over what is in the state expected."""
-    if expect is None or not exchange(old_fd, old_name, new.name, other_fd=new_fd):
+    """Rename over what is there, but only over what is in the state expected; without an exchange, as far as a look can tell."""
+    if expect is None:
         os.rename(old_name, new.name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
         return
+    spare = temporary_name()
+    # With two names the source is not lost whatever comes to one of them.
+    if not linked(old_fd, old_name, new_fd, spare):
+        _check_expected(new_fd, new, expect)
+        os.rename(old_name, new.name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
+        return
+    source = Seen.at(new_fd, spare)
+    swapped = False
     try:
-        if not expect.holds(old_fd, old_name):
-            raise _just_changed(new)
-        os.unlink(old_name, dir_fd=old_fd)
-    except BaseException:
-        exchange(old_fd, old_name, new.name, other_fd=new_fd)
-        raise
+        swapped = exchange(new_fd, spare, new.name)
+        if not swapped:
+            _check_expected(new_fd, new, expect)
+            os.rename(spare, new.name, src_dir_fd=new_fd, dst_dir_fd=new_fd)
+    finally:
+        if not swapped:
+            with suppress(OSError):
+                os.unlink(spare, dir_fd=new_fd)
+    if swapped:
+        _check_swapped(new_fd, spare, new, expect, source)
+        os.unlink(spare, dir_fd=new_fd)
+    _remove_name(old_fd, old_name, source)
+
+
+def _check_expected(new_fd: int, new: Place, expect: Seen) -> None:
+    if not expect.holds(new_fd, new.name):
+        raise _just_changed(new)
+
+
+def _check_swapped(new_fd: int, spare: str, new: Place, expect: Seen, put: Seen) -> None:
+    """Give what has the spare name its own back where it is not as expected. ToolError file_changed, refused."""
+    try:
+        if expect.holds(new_fd, spare):
+            return
+        put_back(new_fd, spare, new.name, put)
+    except OSError as e:
+        kept = new.folder().child(spare).shown
+        raise ToolError(
+            Code.REFUSED, f"{new.shown} could not be put back: what it held is in {kept}: {e.strerror}"
+        ) from None
+    raise _just_changed(new)
+
+
+def _remove_name(dir_fd: int, name: str, file: Seen) -> None:
+    """Take a name from a file that has another one; what somebody has just saved there keeps it."""
+    aside = temporary_name()
+    rename_no_replace(dir_fd, name, dir_fd, aside)
+    if file.is_file(Seen.at(dir_fd, aside)):
+        os.unlink(aside, dir_fd=dir_fd)
+    else:
+        rename_no_replace(dir_fd, aside, dir_fd, name)
 
 
 def _state(status: os.stat_result) -> tuple[int, int]:
@@ -277,7 +321,7 @@ def _copy_over(old: Place, new: Place, old_fd: int, new_fd: int, expect: Seen | 
         with suppress(OSError):
             remove_tree(new_fd, temporary)
         raise
-    leaving = _change_places(old, new, old_fd, new_fd, temporary, expect, replacing)
+    leaving = _change_places(old, new, old_fd, new_fd, temporary, expect, replacing, before)
     try:
         remove_tree(old_fd, leaving)
     except OSError as e:
@@ -292,17 +336,22 @@ def _copy_over(old: Place, new: Place, old_fd: int, new_fd: int, expect: Seen | 
 
 
 def _change_places(
-    old: Place, new: Place, old_fd: int, new_fd: int, copied: str, expect: Seen | None, replacing: bool
+    old: Place, new: Place, old_fd: int, new_fd: int, copied: str, expect: Seen | None, replacing: bool, before: str
 ) -> str:
     """Put a copy in its place and set aside what it is of, whose name then is returned; or leave both and remove the copy.
 
-    The copy comes first, so that one of them always has its name, but where it could not be taken back.
+    The copy comes first, so that one of them always has its name, but where it could not be taken back. before: the
+    signature of what was copied.
     """
     swapped = placed = False
     leaving = None
+    put, as_copied = Seen.at(new_fd, copied), signature(new_fd, copied, _state)
     try:
         swapped = replacing and exchange(new_fd, copied, new.name)
-        leaving = _set_aside(old, old_fd) if replacing and not swapped else None
+        if replacing and not swapped:
+            if expect:
+                _check_expected(new_fd, new, expect)
+            leaving = _set_aside(old, old_fd)
         if swapped:
             if expect and not expect.holds(new_fd, copied):
                 raise _just_changed(new)
@@ -312,21 +361,38 @@ def _change_places(
             rename_no_replace(new_fd, copied, new_fd, new.name)
             placed = True
         leaving = leaving or _set_aside(old, old_fd)
+        if signature(old_fd, leaving, _state) != before:
+            raise ToolError(Code.FILE_CHANGED, "what was to move changed while it was copied", "try again")
+        # What goes away now has to be on the other disk.
+        os.fsync(new_fd)
     except BaseException:
+        if leaving:
+            _set_back(old, old_fd, leaving)
         # Where this fails in turn nothing is removed: then the copy's name is that of what it took the place of.
         if swapped:
-            exchange(new_fd, copied, new.name)
+            put_back(new_fd, copied, new.name, put)
         elif placed:
-            rename_no_replace(new_fd, new.name, new_fd, copied)
-        elif leaving:
-            _set_back(old, old_fd, leaving)
-        with suppress(OSError):
-            remove_tree(new_fd, copied)
+            _remove_copy(new_fd, copied, new, put, as_copied)
+        else:
+            with suppress(OSError):
+                remove_tree(new_fd, copied)
         raise
     if swapped:
         with suppress(OSError):
             os.unlink(copied, dir_fd=new_fd)
     return leaving
+
+
+def _remove_copy(new_fd: int, copied: str, new: Place, put: Seen, as_copied: str) -> None:
+    """Take a copy out of its place, but not what somebody has written there since. copied: a free name. OSError."""
+    if not stat.S_ISDIR(os.stat(new.name, dir_fd=new_fd, follow_symlinks=False).st_mode):
+        remove_again(new_fd, copied, new.name, put)
+        return
+    rename_no_replace(new_fd, new.name, new_fd, copied)
+    if signature(new_fd, copied, _state) == as_copied:
+        remove_tree(new_fd, copied)
+    else:
+        rename_no_replace(new_fd, copied, new_fd, new.name)
 
 
 def _just_changed(place: Place) -> ToolError:

@@ -15,8 +15,8 @@ _TURNS = 100
 class Outcome(Enum):
     """What has the name after something was taken back.
 
-    BACK: what had it before, or nothing where nothing had. THEIRS: what somebody else has put there, or nothing, as they
-    removed it. MIXED: the file that was to go, since somebody has written into it.
+    BACK: what had it before, or nothing where nothing had. THEIRS: what somebody else has put there. MIXED: the file that
+    was to go, since somebody has written into it.
     """
 
     BACK = auto()
@@ -27,17 +27,21 @@ class Outcome(Enum):
 def put_back(dir_fd: int, spare: str, name: str, put: Seen) -> Outcome:
     """Give a file its name back, at which another one is, and remove that; the former has the name spare meanwhile.
 
-    put: the state of the one that is to go. Where it is not what has the name any more, that stays and the former is
-    removed: it would have been overwritten. OSError: the former could not be put back, or its spare name not removed.
+    put: the state of the one that is to go. Where something else has the name by now, that stays and the former is
+    removed: it would have been overwritten. Where nothing has it, the one that was to go may be elsewhere, and the former
+    gets its name. OSError: then the spare name may still be there, with the former or with what somebody has saved since.
     """
     try:
         meant = put.holds(dir_fd, name)
     except FileNotFoundError:
+        with suppress(FileExistsError):
+            rename_no_replace(dir_fd, spare, dir_fd, name)
+            return Outcome.BACK
         meant = False
-    outcome = _exchanged(dir_fd, spare, name, put) if meant else _left(dir_fd, name, put)
-    # Where the system cannot exchange names it has none any more.
-    with suppress(FileNotFoundError):
-        os.unlink(spare, dir_fd=dir_fd)
+    if meant:
+        return _exchanged(dir_fd, spare, name, put)
+    outcome = _left(dir_fd, name, put)
+    os.unlink(spare, dir_fd=dir_fd)
     return outcome
 
 
@@ -70,9 +74,12 @@ def _exchanged(dir_fd: int, spare: str, name: str, put: Seen) -> Outcome:
                 os.rename(spare, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
                 return Outcome.BACK
         except FileNotFoundError:
-            return Outcome.THEIRS
+            rename_no_replace(dir_fd, spare, dir_fd, name)
+            return Outcome.BACK
         if given.holds(dir_fd, spare):
-            return Outcome.BACK if given is put else _left(dir_fd, name, put)
+            outcome = Outcome.BACK if given is put else _left(dir_fd, name, put)
+            os.unlink(spare, dir_fd=dir_fd)
+            return outcome
         # Somebody was quicker: theirs is the latest, and gets the name again.
         given = coming
     raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import cache
 
 _NO_REPLACE, _EXCHANGE = 1, 2  # RENAME_NOREPLACE, RENAME_EXCHANGE
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 _RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "arm64": 276}
 
 
@@ -18,20 +19,32 @@ def rename_no_replace(old_fd: int, old: str, new_fd: int, new: str) -> None:
     """Rename a name in one folder to one in another. FileExistsError, in one step, if the latter is taken."""
     if _renameat2(old_fd, old, new_fd, new, _NO_REPLACE):
         return
-    if stat.S_ISDIR(os.stat(old, dir_fd=old_fd, follow_symlinks=False).st_mode):
-        # Folders have no hard links; a rename replaces at most an empty folder made in this instant.
-        with suppress(FileNotFoundError):
-            os.stat(new, dir_fd=new_fd, follow_symlinks=False)
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-        os.rename(old, new, src_dir_fd=old_fd, dst_dir_fd=new_fd)
-    else:
-        os.link(old, new, src_dir_fd=old_fd, dst_dir_fd=new_fd, follow_symlinks=False)
+    if linked(old_fd, old, new_fd, new):
         try:
             os.unlink(old, dir_fd=old_fd)
         except OSError:
             with suppress(OSError):
                 os.unlink(new, dir_fd=new_fd)
             raise
+        return
+    # Where there are no hard links, as of folders, only what comes in this instant is replaced.
+    with suppress(FileNotFoundError):
+        os.stat(new, dir_fd=new_fd, follow_symlinks=False)
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    os.rename(old, new, src_dir_fd=old_fd, dst_dir_fd=new_fd)
+
+
+def linked(old_fd: int, old: str, new_fd: int, new: str) -> bool:
+    """Give what is no folder a second name; False where the file system has no hard links."""
+    if stat.S_ISDIR(os.stat(old, dir_fd=old_fd, follow_symlinks=False).st_mode):
+        return False
+    try:
+        os.link(old, new, src_dir_fd=old_fd, dst_dir_fd=new_fd, follow_symlinks=False)
+    except OSError as e:
+        if e.errno in _NO_LINKS:
+            return False
+        raise
+    return True
 
 
 def exchange(dir_fd: int, one: str, other: str, *, other_fd: int | None = None) -> bool:

@@ -2,8 +2,9 @@
 
 import hashlib
 import os
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+_CHUNK = 1 << 20
 
 _TICK_NS = 20_000_000
 """Nanoseconds within which two writes may leave the same time: Linux before 6.13 counts ticks of up to 10 ms."""
@@ -35,13 +36,17 @@ class Seen:
         """Take it of what has a name in a folder, a link itself. OSError."""
         return cls.of(os.stat(name, dir_fd=dir_fd, follow_symlinks=False))
 
+    def is_fresh(self, now: int) -> bool:
+        """Tell whether the time of a file says too little of its state at some moment: another write may leave the same."""
+        return abs(now - self.mtime_ns) <= _TICK_NS
+
     def read(self, data: bytes, now: int) -> "Seen":
         """Return the state, taken at some time, of a file that was then read and held this."""
-        return self.holding(data) if abs(now - self.mtime_ns) <= _TICK_NS else self
+        return self.holding(data) if self.is_fresh(now) else self
 
     def holding(self, data: bytes) -> "Seen":
         """Return the state of a file that holds this, to be told from any later one, however soon it comes."""
-        return Seen(self.dev, self.ino, self.size, self.mtime_ns, self.changed_ns, etag(data))
+        return replace(self, digest=etag(data))
 
     def is_file(self, other: "Seen") -> bool:
         """Tell whether it is of the same file, in whatever state."""
@@ -58,13 +63,11 @@ class Seen:
             return True
         if fd is not None and Seen.of(os.fstat(fd)) == self:
             return self.digest == _digest(fd, self.size)
-        with suppress(OSError):
-            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
-            try:
-                return self.digest == _digest(fd, self.size)
-            finally:
-                os.close(fd)
-        return False
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+        try:
+            return self.digest == _digest(fd, self.size)
+        finally:
+            os.close(fd)
 
 
 def etag(data: bytes) -> str:
@@ -74,7 +77,8 @@ def etag(data: bytes) -> str:
 
 def _digest(fd: int, size: int) -> str | None:
     """Return the etag of an open file if it has at most so many bytes."""
-    data = b""
-    while len(data) <= size and (piece := os.pread(fd, size + 1 - len(data), len(data))):
-        data += piece
-    return etag(data) if len(data) == size else None
+    digest, at = hashlib.sha256(), 0
+    while at <= size and (piece := os.pread(fd, min(_CHUNK, size + 1 - at), at)):
+        digest.update(piece)
+        at += len(piece)
+    return digest.hexdigest()[:16] if at == size else None

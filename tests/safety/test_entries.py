@@ -465,21 +465,19 @@ def test_before_what_moves_to_another_file_system_loses_its_name_the_copy_has_on
 
 STUCK = """
 import os, sys
-from toolbox_mcp.safety import entries
+from toolbox_mcp.safety import entries, putting_back
 from toolbox_mcp.safety.roots import Roots
 os.chdir(sys.argv[1])
 roots = Roots(["."])
 open("f", "w").write("moving")
 open("mounted/f", "w").write("there")
-exchange, calls = entries.exchange, []
-def once(*names, **more):
-    calls.append(names)
-    if len(calls) > 1 and "stuck" in sys.argv:
-        raise OSError(5, "Input/output error")
-    return exchange(*names, **more)
+def stuck(*names):
+    raise OSError(5, "Input/output error")
 def kept(old, fd):
     raise PermissionError(13, "Permission denied")
-entries.exchange, entries._set_aside = once, kept
+entries._set_aside = kept
+if "stuck" in sys.argv:
+    putting_back.exchange = stuck
 try:
     entries.move(roots.place("f"), roots.place("mounted/f"), overwrite=True)
 except Exception as e:

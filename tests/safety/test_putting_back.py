@@ -110,14 +110,45 @@ def test_what_is_written_into_the_new_file_stays(folder, dir_fd, put, before_ren
 
 
 @pytest.mark.parametrize("late", [True, False])
-def test_what_is_deleted_stays_deleted(folder, dir_fd, put, before_renames, late):
+def test_the_former_file_gets_a_name_that_is_free(folder, dir_fd, put, before_renames, late):
     (folder / "spare").write_text("old")
     if late:
         before_renames((folder / "name").unlink)
     else:
         (folder / "name").unlink()
+    # The new file may have been renamed, so the former one may be the only one that holds what it holds.
+    assert put_back(dir_fd, "spare", "name", put) is Outcome.BACK
+    assert holds(folder) == {"name": "old"}
+
+
+def test_a_name_that_is_free_and_is_taken_again_stays_taken(folder, dir_fd, put, before_renames):
+    (folder / "spare").write_text("old")
+    (folder / "name").unlink()
+    before_renames(saves(folder, "saved"))
     assert put_back(dir_fd, "spare", "name", put) is Outcome.THEIRS
-    assert holds(folder) == {}
+    assert holds(folder) == {"name": "saved"}
+
+
+def test_a_new_file_that_cannot_be_read_leaves_the_former_one(folder, dir_fd, put, monkeypatch):
+    (folder / "spare").write_text("old")
+
+    def no_descriptors(*_, **__):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(os, "open", no_descriptors)
+    with pytest.raises(OSError, match="open files"):
+        put_back(dir_fd, "spare", "name", put)
+    assert holds(folder) == {"name": "new", "spare": "old"}
+
+
+def test_a_spare_that_is_elsewhere_is_no_success(folder, dir_fd, put):
+    (folder / "name").unlink()
+    with pytest.raises(FileNotFoundError):
+        put_back(dir_fd, "spare", "name", put)
+    saves(folder, "saved")()
+    with pytest.raises(FileNotFoundError):
+        put_back(dir_fd, "spare", "name", put)
+    assert holds(folder) == {"name": "saved"}
 
 
 def test_somebody_who_never_ends_saving_loses_nothing(folder, dir_fd, put, before_renames):

@@ -133,10 +133,14 @@ def _take_back(steps: Sequence[Step], there: Contents, history: History) -> list
             else:
                 for step in group:
                     done += _turned(step, history)
-    except BaseException:
-        with suppress(ToolError, OSError):
+    except BaseException as failure:
+        try:
             if done:
                 _take_back(done, {step.place.path: step.after for step in done if isinstance(step, Put)}, history)
+        except (ToolError, OSError) as second:
+            first = failure.error if isinstance(failure, ToolError) else str(failure)
+            told = f"{first}; what was undone by then could not be taken back: {second}"
+            raise ToolError(Code.REFUSED, told, "look at the files that the call had changed") from None
         raise
     return done
 

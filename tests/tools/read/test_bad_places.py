@@ -220,8 +220,10 @@ def test_the_last_lines_are_those_of_the_whole_file(project, monkeypatch):
                 lines = text.split("\n")[: -1 if text.endswith("\n") or not text else None]
                 with (project / "f").open("rb") as file:
                     for count in (1, 2, 5, 50, 1000):
-                        found = stretch.last_lines(file.fileno(), 0, count, feed, go_on)
-                        shown = stretch.decoded(found.lines, encoding)
+                        found = stretch.last_lines(
+                            file.fileno(), 0, os.fstat(file.fileno()).st_size, count, feed, go_on
+                        )
+                        shown = stretch.decoded(found, encoding)
                         want = lines[-count:]
                         assert shown == want[len(want) - len(shown) :]
                         assert found.cut == (len(shown) < len(want))

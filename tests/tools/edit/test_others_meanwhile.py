@@ -1,0 +1,311 @@
+"""What another program writes at the worst moment, and what fails then, loses nothing untold."""
+
+import contextlib
+import errno
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from toolbox_mcp.safety import atomic, batch, entries, putting_back
+from toolbox_mcp.safety.atomic import read_whole
+from toolbox_mcp.safety.batch import Change, change_all
+from toolbox_mcp.safety.errors import ToolError
+from toolbox_mcp.safety.roots import Roots
+from toolbox_mcp.tools.edit.journal import History, current
+from toolbox_mcp.tools.edit.reverting import revert
+
+MEMORY = Path("/dev/shm")
+far = pytest.mark.skipif(not MEMORY.is_dir(), reason="there is no second file system to move to")
+
+
+def save(path, text):
+    """Save a file as editors do."""
+    (path.parent / "~").write_text(text)
+    (path.parent / "~").replace(path)
+
+
+def holds(*folders):
+    """Return what the files of folders hold, by their paths below."""
+    return {str(p.relative_to(f)): p.read_text() for f in folders for p in f.rglob("*") if p.is_file()}
+
+
+def refused(act, *arguments, **options):
+    """Return the error of what is refused, None of what is done."""
+    try:
+        act(*arguments, **options)
+    except ToolError as e:
+        return e.error
+    return None
+
+
+def nothing():
+    pass
+
+
+def fails(code):
+    raise OSError(code, os.strerror(code))
+
+
+def before(monkeypatch, module, name, *acts):
+    """Have one thing done before each of the next calls of a function."""
+    real, left = getattr(module, name), list(acts)
+
+    def called(*arguments, **options):
+        if left:
+            left.pop(0)()
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(module, name, called)
+
+
+def without_descriptors(monkeypatch):
+    real = os.open
+
+    def opened(path, flags, *more, **options):
+        return fails(errno.EMFILE) if flags & os.O_NONBLOCK else real(path, flags, *more, **options)
+
+    monkeypatch.setattr(os, "open", opened)
+
+
+@pytest.fixture
+def disk():
+    folder = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else None))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def both(project):
+    """Return two files that hold something, and the roots that they are in."""
+    for name in "ab":
+        (project / name).write_text(f"old {name}")
+    return Roots([project, *([MEMORY] if MEMORY.is_dir() else [])])
+
+
+def rewritten(roots):
+    return [Change(place.target(), b"new", read_whole(place, 99)[1]) for place in map(roots.place, "ab")]
+
+
+def test_a_batch_that_runs_out_of_descriptors_keeps_what_the_files_held(project, both, monkeypatch):
+    def out():
+        without_descriptors(monkeypatch)
+        fails(errno.EMFILE)
+
+    before(monkeypatch, batch, "_swap", nothing, out)
+    error = refused(change_all, rewritten(both))
+    monkeypatch.undo()
+    assert "old a" in holds(project).values(), error
+
+
+async def test_an_edit_that_runs_out_of_descriptors_keeps_what_the_file_held(call, project, monkeypatch):
+    (project / "a").write_text("old")
+
+    @contextlib.contextmanager
+    def opened(*_):
+        without_descriptors(monkeypatch)
+        yield None
+
+    monkeypatch.setattr(atomic, "opened", opened)
+    answer = await call("edit_file", path="a", old_string="old", new_string="new")
+    monkeypatch.undo()
+    assert answer["code"] == "refused"
+    assert "old" in holds(project).values()
+
+
+async def test_a_file_that_comes_while_another_is_written_there_stays(call, project, monkeypatch):
+    before(monkeypatch, atomic, "fill", lambda: (project / "new").write_text("theirs"))
+    assert await call.code("write_file", path="new", content="mine") == "file_changed"
+    assert holds(project) == {"new": "theirs"}
+
+
+async def test_a_write_in_the_same_tick_as_the_reading_is_seen(call, project, monkeypatch):
+    (project / "a").write_text("1111")
+    await call("read_file", path="a")
+
+    def writes():
+        status = (project / "a").stat()
+        (project / "a").write_text("2222")
+        os.utime(project / "a", ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    before(monkeypatch, atomic, "exchange", writes)
+    assert await call.code("write_file", path="a", content="mine") == "file_changed"
+    assert holds(project) == {"a": "2222"}
+
+
+def test_a_save_of_the_source_stays_while_it_moves_over_another_file(project, both, monkeypatch):
+    expect = read_whole(both.place("b"), 99)[1]
+    real = entries.exchange
+
+    def exchange(*names, **options):
+        done = real(*names, **options)
+        save(project / "a", "a, saved")
+        return done
+
+    monkeypatch.setattr(entries, "exchange", exchange)
+    entries.move(both.place("a"), both.place("b"), overwrite=True, expect=expect)
+    assert holds(project) == {"a": "a, saved", "b": "old a"}
+
+
+def test_saves_of_the_destination_stay_while_another_file_moves_there(project, both, monkeypatch):
+    expect = read_whole(both.place("b"), 99)[1]
+    before(monkeypatch, entries, "exchange", lambda: save(project / "b", "save 1"))
+    before(monkeypatch, putting_back, "exchange", lambda: save(project / "b", "save 2"))
+    assert refused(entries.move, both.place("a"), both.place("b"), overwrite=True, expect=expect)
+    assert holds(project) == {"a": "old a", "b": "save 2"}
+
+
+def test_a_save_of_one_of_two_names_stays_when_they_become_one(project, both, monkeypatch):
+    (project / "b").unlink()
+    os.link(project / "a", project / "b")
+    before(monkeypatch, entries, "make_parents", lambda: save(project / "a", "theirs"))
+    refused(entries.move, both.place("a"), both.place("b"), overwrite=True)
+    assert "theirs" in holds(project).values()
+
+
+@far
+@pytest.mark.parametrize("there", [True, False])
+def test_a_save_of_the_destination_stays_when_a_move_to_another_file_system_fails(
+    both, project, disk, monkeypatch, there
+):
+    expect = None
+    if there:
+        (disk / "b").write_text("b")
+        expect = read_whole(both.place(str(disk / "b")), 99)[1]
+
+    def act():
+        save(disk / "b", "theirs")
+        fails(errno.EACCES)
+
+    before(monkeypatch, entries, "_set_aside", act)
+    assert refused(entries.move, both.place("a"), both.place(str(disk / "b")), overwrite=there, expect=expect)
+    assert holds(disk) == {"b": "theirs"}
+    assert holds(project) == {"a": "old a", "b": "old b"}
+
+
+@far
+def test_what_comes_into_a_copied_folder_stays_when_its_move_fails(both, project, disk, monkeypatch):
+    (project / "d").mkdir()
+    (project / "d/f").write_text("f")
+
+    def act():
+        (disk / "d/g").write_text("theirs")
+        fails(errno.EACCES)
+
+    before(monkeypatch, entries, "_set_aside", act)
+    assert refused(entries.move, both.place("d"), both.place(str(disk / "d")))
+    assert holds(disk) == {"d/f": "f", "d/g": "theirs"}
+    assert holds(project) == {"a": "old a", "b": "old b", "d/f": "f"}
+
+
+@far
+def test_a_save_of_the_source_behind_the_last_look_stops_a_move_to_another_file_system(
+    both, project, disk, monkeypatch
+):
+    before(monkeypatch, entries, "_set_aside", lambda: save(project / "a", "theirs"))
+    assert refused(entries.move, both.place("a"), both.place(str(disk / "b")))
+    assert (holds(project)["a"], holds(disk)) == ("theirs", {})
+
+
+@far
+def test_a_copy_is_on_the_disk_before_its_source_goes(both, disk, monkeypatch):
+    events, sync, remove = [], os.fsync, entries.remove_tree
+    number = disk.stat().st_ino
+
+    def synced(fd):
+        if os.fstat(fd).st_ino == number:
+            events.append("synced")
+        sync(fd)
+
+    def removed(*names):
+        events.append("removed")
+        remove(*names)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(entries, "remove_tree", removed)
+    entries.move(both.place("a"), both.place(str(disk / "b")))
+    assert events.index("synced") < events.index("removed")
+
+
+@pytest.mark.parametrize("near", [True, pytest.param(False, marks=far)])
+def test_a_destination_that_changed_is_not_replaced_where_names_cannot_be_exchanged(
+    both, project, disk, monkeypatch, near
+):
+    there = project / "b" if near else disk / "b"
+    there.write_text("b")
+    expect = read_whole(both.place(str(there)), 99)[1]
+    monkeypatch.setattr(entries, "exchange", lambda *_, **__: False)
+    before(monkeypatch, entries, "_rename" if near else "copy", lambda: there.write_text("theirs"))
+    assert refused(entries.move, both.place("a"), both.place(str(there)), overwrite=True, expect=expect)
+    assert there.read_text() == "theirs"
+    assert (project / "a").read_text() == "old a"
+
+
+def test_an_undo_of_several_groups_that_fails_leaves_all_as_it_was(project, monkeypatch):
+    roots, history = Roots([project]), History()
+    for name in ("a", "z"):
+        (project / name).mkdir()
+        (project / name / "f").write_text(f"old {name}")
+    places = [roots.place(f"{name}/f").target() for name in "anz"]
+    former = [current(place, 100) for place in places]
+    changes = [Change(place, b"new", now.seen if now else None) for place, now in zip(places, former, strict=True)]
+    history.journal("1", "replace_in_files", 10**6).change_all(changes, former)
+    there = holds(project)
+    # z/f is staged first, and n/f goes away with it; then comes a/f.
+    before(monkeypatch, batch, "_stage", nothing, nothing, lambda: fails(errno.ENOSPC))
+    assert refused(revert, history, None, history.journal("2", "undo", 10**6))
+    assert holds(project) == there
+
+
+async def test_an_undo_whose_own_taking_back_fails_says_so(call, project, monkeypatch):
+    for name in "ab":
+        (project / name).write_text(name)
+    await call("move_file", source="a", destination="b", overwrite=True)
+    undone = await call.result("undo", {})
+    before(monkeypatch, entries, "move", lambda: (project / "b").write_text("theirs"))
+    answer = await call("undo", call_id=undone.meta["call_id"])
+    assert answer["code"] == "refused"
+    assert "could not be taken back" in answer["error"]
+
+
+def test_a_folder_that_is_renamed_during_a_batch_is_told(project, monkeypatch):
+    roots = Roots([project])
+    for name in "ab":
+        (project / name).mkdir()
+        (project / name / "f").write_text("old")
+    changes = [Change(p.target(), b"new", read_whole(p, 99)[1]) for p in map(roots.place, ("a/f", "b/f"))]
+
+    def act():
+        (project / "a").rename(project / "moved")
+        (project / "a").mkdir()
+        fails(errno.ENOSPC)
+
+    before(monkeypatch, batch, "_swap", nothing, act)
+    assert "a/f could not be put back" in refused(change_all, changes)
+
+
+def test_a_file_that_is_renamed_during_a_batch_leaves_the_former_one(project, both, monkeypatch):
+    def act():
+        (project / "a").rename(project / "kept")
+        fails(errno.ENOSPC)
+
+    before(monkeypatch, batch, "_swap", nothing, act)
+    assert refused(change_all, rewritten(both))
+    assert holds(project) == {"a": "old a", "b": "old b", "kept": "new"}
+
+
+@pytest.mark.parametrize(("function", "there"), [("exchange", True), ("rename_no_replace", False)])
+def test_where_a_save_is_that_could_not_get_its_name_again_is_told(project, both, monkeypatch, function, there):
+    changes = rewritten(both)
+    if not there:
+        (project / "a").unlink()
+        changes[0] = Change(changes[0].place, b"new", None)
+    before(monkeypatch, batch, "_swap", nothing, lambda: fails(errno.ENOSPC))
+    before(monkeypatch, putting_back, function, lambda: save(project / "a", "theirs"), lambda: fails(errno.EIO))
+    error = refused(change_all, changes)
+    kept = next(project.glob(".toolbox-*"))
+    assert kept.read_text() == "theirs"
+    assert "somebody has saved since" in error
+    assert kept.name in error
