@@ -19,7 +19,7 @@ def rename_no_replace(old_fd: int, old: str, new_fd: int, new: str) -> None:
     """Rename a name in one folder to one in another. FileExistsError, in one step, if the latter is taken."""
     if _renameat2(old_fd, old, new_fd, new, _NO_REPLACE):
         return
-    if linked(old_fd, old, new_fd, new):
+    if give_second_name(old_fd, old, new_fd, new):
         try:
             os.unlink(old, dir_fd=old_fd)
         except OSError:
@@ -34,7 +34,7 @@ def rename_no_replace(old_fd: int, old: str, new_fd: int, new: str) -> None:
     os.rename(old, new, src_dir_fd=old_fd, dst_dir_fd=new_fd)
 
 
-def linked(old_fd: int, old: str, new_fd: int, new: str) -> bool:
+def give_second_name(old_fd: int, old: str, new_fd: int, new: str) -> bool:
     """Give what is no folder a second name; False where the file system has no hard links."""
     if stat.S_ISDIR(os.stat(old, dir_fd=old_fd, follow_symlinks=False).st_mode):
         return False

@@ -332,7 +332,7 @@ def test_takes_back_folders_when_one_cannot_be_made(project, roots, monkeypatch,
 
 KEPT = """
 import os, sys
-from toolbox_mcp.safety import batch, entries, renaming
+from toolbox_mcp.safety import batch, entries, far_moves, renaming
 from toolbox_mcp.safety.atomic import read_whole
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.roots import Roots
@@ -358,12 +358,12 @@ with open("mounted/d/hole", "rb") as file:
     print(file.read(6), os.fstat(file.fileno()).st_size == 2**40, os.fstat(file.fileno()).st_blocks < 1000)
     file.seek(2**30)
     print(file.read(3), os.path.exists("d"))
-real = entries.copy
+real = far_moves.copy
 def copy(*arguments):
     real(*arguments)
     with open("g/f", "w") as file:
         file.write("someone else's")
-entries.copy = copy
+far_moves.copy = copy
 os.mkdir("g")
 open("g/f", "w").write("mine")
 try:
@@ -383,7 +383,7 @@ def test_a_move_to_another_file_system_keeps_what_a_file_has_and_loses_nothing(p
 
 UNREMOVABLE = """
 import errno, os, sys
-from toolbox_mcp.safety import entries
+from toolbox_mcp.safety import entries, far_moves
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.roots import Roots
 os.chdir(sys.argv[1])
@@ -399,26 +399,26 @@ attempt("fixed/f", "new/f")
 attempt("fixed/d", "new/d")
 print(sorted(os.listdir(".")), open("kept").read())
 
-removed, renamed = entries.remove_tree, os.rename
+removed, renamed = far_moves.remove_tree, os.rename
 def not_removed(fd, name):
     raise PermissionError(errno.EACCES, "")
 def in_place(old, new, *, src_dir_fd, dst_dir_fd):
     if src_dir_fd == dst_dir_fd and not old.startswith(".toolbox-"):
         raise OSError(errno.EXDEV, "")
     renamed(old, new, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
-entries.remove_tree = not_removed
+far_moves.remove_tree = not_removed
 mounted = os.open("mounted", os.O_RDONLY)
 for way in (renamed, in_place):
     os.rename = way
     os.makedirs("d/e")
     attempt("d", "mounted/d")
-    entries.remove_tree = removed
+    far_moves.remove_tree = removed
     print(os.listdir("d"), os.listdir("mounted"), os.listdir("mounted/d"))
     attempt("d", "mounted/d2")
     print(os.path.exists("d"), sorted(os.listdir("mounted")))
     for name in os.listdir("mounted"):
         removed(mounted, name)
-    entries.remove_tree = not_removed
+    far_moves.remove_tree = not_removed
 """
 
 
@@ -441,15 +441,15 @@ def test_what_cannot_go_away_is_not_moved_to_another_file_system(project, with_m
 
 ALWAYS_NAMED = """
 import os, sys
-from toolbox_mcp.safety import entries
+from toolbox_mcp.safety import entries, far_moves
 from toolbox_mcp.safety.roots import Roots
 os.chdir(sys.argv[1])
 roots = Roots(["."])
-set_aside = entries._set_aside
+set_aside = far_moves._set_aside
 def watched(old, fd):
     print(open("mounted/f").read())
     return set_aside(old, fd)
-entries._set_aside = watched
+far_moves._set_aside = watched
 for text in ("created", "replacing"):
     open("f", "w").write(text)
     entries.move(roots.place("f"), roots.place("mounted/f"), overwrite=True)
@@ -465,7 +465,7 @@ def test_before_what_moves_to_another_file_system_loses_its_name_the_copy_has_on
 
 STUCK = """
 import os, sys
-from toolbox_mcp.safety import entries, putting_back
+from toolbox_mcp.safety import entries, far_moves, putting_back
 from toolbox_mcp.safety.roots import Roots
 os.chdir(sys.argv[1])
 roots = Roots(["."])
@@ -475,7 +475,7 @@ def stuck(*names):
     raise OSError(5, "Input/output error")
 def kept(old, fd):
     raise PermissionError(13, "Permission denied")
-entries._set_aside = kept
+far_moves._set_aside = kept
 if "stuck" in sys.argv:
     putting_back.exchange = stuck
 try:

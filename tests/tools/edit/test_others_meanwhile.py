@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety import atomic, batch, entries, putting_back
+from toolbox_mcp.safety import atomic, batch, entries, far_moves, putting_back, states
 from toolbox_mcp.safety.atomic import read_whole
 from toolbox_mcp.safety.batch import Change, change_all
 from toolbox_mcp.safety.errors import ToolError
@@ -122,6 +122,7 @@ async def test_a_file_that_comes_while_another_is_written_there_stays(call, proj
 
 
 async def test_a_write_in_the_same_tick_as_the_reading_is_seen(call, project, monkeypatch):
+    monkeypatch.setattr(states, "_TICK_NS", 10**12)
     (project / "a").write_text("1111")
     await call("read_file", path="a")
 
@@ -179,7 +180,7 @@ def test_a_save_of_the_destination_stays_when_a_move_to_another_file_system_fail
         save(disk / "b", "theirs")
         fails(errno.EACCES)
 
-    before(monkeypatch, entries, "_set_aside", act)
+    before(monkeypatch, far_moves, "_set_aside", act)
     assert refused(entries.move, both.place("a"), both.place(str(disk / "b")), overwrite=there, expect=expect)
     assert holds(disk) == {"b": "theirs"}
     assert holds(project) == {"a": "old a", "b": "old b"}
@@ -194,7 +195,7 @@ def test_what_comes_into_a_copied_folder_stays_when_its_move_fails(both, project
         (disk / "d/g").write_text("theirs")
         fails(errno.EACCES)
 
-    before(monkeypatch, entries, "_set_aside", act)
+    before(monkeypatch, far_moves, "_set_aside", act)
     assert refused(entries.move, both.place("d"), both.place(str(disk / "d")))
     assert holds(disk) == {"d/f": "f", "d/g": "theirs"}
     assert holds(project) == {"a": "old a", "b": "old b", "d/f": "f"}
@@ -204,14 +205,14 @@ def test_what_comes_into_a_copied_folder_stays_when_its_move_fails(both, project
 def test_a_save_of_the_source_behind_the_last_look_stops_a_move_to_another_file_system(
     both, project, disk, monkeypatch
 ):
-    before(monkeypatch, entries, "_set_aside", lambda: save(project / "a", "theirs"))
+    before(monkeypatch, far_moves, "_set_aside", lambda: save(project / "a", "theirs"))
     assert refused(entries.move, both.place("a"), both.place(str(disk / "b")))
     assert (holds(project)["a"], holds(disk)) == ("theirs", {})
 
 
 @far
 def test_a_copy_is_on_the_disk_before_its_source_goes(both, disk, monkeypatch):
-    events, sync, remove = [], os.fsync, entries.remove_tree
+    events, sync, remove = [], os.fsync, far_moves.remove_tree
     number = disk.stat().st_ino
 
     def synced(fd):
@@ -224,7 +225,7 @@ def test_a_copy_is_on_the_disk_before_its_source_goes(both, disk, monkeypatch):
         remove(*names)
 
     monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(entries, "remove_tree", removed)
+    monkeypatch.setattr(far_moves, "remove_tree", removed)
     entries.move(both.place("a"), both.place(str(disk / "b")))
     assert events.index("synced") < events.index("removed")
 
@@ -236,8 +237,10 @@ def test_a_destination_that_changed_is_not_replaced_where_names_cannot_be_exchan
     there = project / "b" if near else disk / "b"
     there.write_text("b")
     expect = read_whole(both.place(str(there)), 99)[1]
-    monkeypatch.setattr(entries, "exchange", lambda *_, **__: False)
-    before(monkeypatch, entries, "_rename" if near else "copy", lambda: there.write_text("theirs"))
+    for module in (entries, far_moves):
+        monkeypatch.setattr(module, "exchange", lambda *_, **__: False)
+    step = (entries, "_rename") if near else (far_moves, "copy")
+    before(monkeypatch, *step, lambda: there.write_text("theirs"))
     assert refused(entries.move, both.place("a"), both.place(str(there)), overwrite=True, expect=expect)
     assert there.read_text() == "theirs"
     assert (project / "a").read_text() == "old a"

@@ -1,0 +1,140 @@
+"""Moves to another file system: copied beside the new place, put in, and only then removed from the old one."""
+
+import errno
+import os
+import stat
+from contextlib import suppress
+
+from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.putting_back import put_back, remove_again
+from toolbox_mcp.safety.refusals import refusal
+from toolbox_mcp.safety.renaming import exchange, rename_no_replace
+from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.states import Seen
+from toolbox_mcp.safety.temporary import temporary_name
+from toolbox_mcp.safety.trees import copy, remove_tree, signature
+
+
+def move_far(old: Place, new: Place, old_fd: int, new_fd: int, expect: Seen | None, replacing: bool) -> None:
+    """Move an entry from one open folder to another. replacing: a file is there; it goes only in the state that is expected.
+
+    ToolError file_changed, refused; OSError. Then all is as before, but for what others have written and what is told.
+    """
+    temporary = temporary_name()
+    try:
+        before = signature(old_fd, old.name, _state)
+        copy(old_fd, old.name, new_fd, temporary)
+        if signature(old_fd, old.name, _state) != before:
+            # What somebody wrote behind the copy's back would go away with the old files.
+            raise ToolError(Code.FILE_CHANGED, "what was to move changed while it was copied", "try again")
+    except BaseException:
+        with suppress(OSError):
+            remove_tree(new_fd, temporary)
+        raise
+    leaving = _change_places(old, new, old_fd, new_fd, temporary, expect, replacing, before)
+    try:
+        remove_tree(old_fd, leaving)
+    except OSError as e:
+        with suppress(OSError):
+            _set_back(old, old_fd, leaving)
+        why = refusal(e, old.shown)
+        raise ToolError(
+            why.code,
+            f"{why.error}: all of it is copied to {new.shown}, and not all of it could be removed",
+            f"delete what is left of {old.shown}",
+        ) from None
+
+
+def _change_places(
+    old: Place, new: Place, old_fd: int, new_fd: int, copied: str, expect: Seen | None, replacing: bool, before: str
+) -> str:
+    """Put a copy in its place and set aside what it is of, whose name then is returned; or leave both and remove the copy.
+
+    The copy comes first, so that one of them always has its name, but where it could not be taken back. before: the
+    signature of what was copied.
+    """
+    swapped = placed = False
+    leaving = None
+    put, as_copied = Seen.at(new_fd, copied), signature(new_fd, copied, _state)
+    try:
+        swapped = replacing and exchange(new_fd, copied, new.name)
+        if replacing and not swapped:
+            if expect:
+                check_expected(new_fd, new, expect)
+            leaving = _set_aside(old, old_fd)
+        if swapped:
+            if expect and not expect.holds(new_fd, copied):
+                raise just_changed(new)
+        elif replacing:
+            os.rename(copied, new.name, src_dir_fd=new_fd, dst_dir_fd=new_fd)
+        else:
+            rename_no_replace(new_fd, copied, new_fd, new.name)
+            placed = True
+        leaving = leaving or _set_aside(old, old_fd)
+        if signature(old_fd, leaving, _state) != before:
+            raise ToolError(Code.FILE_CHANGED, "what was to move changed while it was copied", "try again")
+        # What goes away now has to be on the other disk.
+        os.fsync(new_fd)
+    except BaseException:
+        if leaving:
+            _set_back(old, old_fd, leaving)
+        # Where this fails in turn nothing is removed: then the copy's name is that of what it took the place of.
+        if swapped:
+            put_back(new_fd, copied, new.name, put)
+        elif placed:
+            _remove_copy(new_fd, copied, new, put, as_copied)
+        else:
+            with suppress(OSError):
+                remove_tree(new_fd, copied)
+        raise
+    if swapped:
+        with suppress(OSError):
+            os.unlink(copied, dir_fd=new_fd)
+    return leaving
+
+
+def _remove_copy(new_fd: int, copied: str, new: Place, put: Seen, as_copied: str) -> None:
+    """Take a copy out of its place, but not what somebody has written there since. copied: a free name. OSError."""
+    if not stat.S_ISDIR(os.stat(new.name, dir_fd=new_fd, follow_symlinks=False).st_mode):
+        remove_again(new_fd, copied, new.name, put)
+        return
+    rename_no_replace(new_fd, new.name, new_fd, copied)
+    if signature(new_fd, copied, _state) == as_copied:
+        remove_tree(new_fd, copied)
+    else:
+        rename_no_replace(new_fd, copied, new_fd, new.name)
+
+
+def _set_aside(old: Place, dir_fd: int) -> str:
+    """Give what is copied another name and return it: what may not go away must not take a place elsewhere.
+
+    It keeps its name where the system renames no such folder at all, as overlayfs those of a lower layer.
+    """
+    leaving = temporary_name()
+    try:
+        os.rename(old.name, leaving, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except OSError as e:
+        if e.errno == errno.EXDEV:
+            return old.name
+        raise refusal(e, old.shown) from None
+    return leaving
+
+
+def _set_back(old: Place, dir_fd: int, leaving: str) -> None:
+    if leaving != old.name:
+        rename_no_replace(dir_fd, leaving, dir_fd, old.name)
+
+
+def check_expected(new_fd: int, new: Place, expect: Seen) -> None:
+    """ToolError file_changed where what has the name is not in the state expected."""
+    if not expect.holds(new_fd, new.name):
+        raise just_changed(new)
+
+
+def just_changed(place: Place) -> ToolError:
+    """Return the refusal of a place at which somebody has written meanwhile."""
+    return ToolError(Code.FILE_CHANGED, f"{place.shown} has just changed", "try again")
+
+
+def _state(status: os.stat_result) -> tuple[int, int]:
+    return status.st_size, status.st_mtime_ns
