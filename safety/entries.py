@@ -255,26 +255,28 @@ def _replace(old_fd: int, old_name: str, new_fd: int, new: Place, expect: Seen |
         os.rename(old_name, new.name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
         return
     spare = temporary_name()
+    source: Seen | None = None
     # With two names the source is not lost whatever comes to one of them.
-    if not give_second_name(old_fd, old_name, new_fd, spare):
+    if give_second_name(old_fd, old_name, new_fd, spare):
+        try:
+            seen = Seen.at(new_fd, spare)
+            source = seen if exchange(new_fd, spare, new.name) else None
+        finally:
+            if source is None:
+                with suppress(OSError):
+                    os.unlink(spare, dir_fd=new_fd)
+    if source is None:
         check_expected(new_fd, new, expect)
         os.rename(old_name, new.name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
         return
-    source = Seen.at(new_fd, spare)
-    swapped = False
+    _check_swapped(new_fd, spare, new, expect, source)
     try:
-        swapped = exchange(new_fd, spare, new.name)
-        if not swapped:
-            check_expected(new_fd, new, expect)
-            os.rename(spare, new.name, src_dir_fd=new_fd, dst_dir_fd=new_fd)
-    finally:
-        if not swapped:
-            with suppress(OSError):
-                os.unlink(spare, dir_fd=new_fd)
-    if swapped:
-        _check_swapped(new_fd, spare, new, expect, source)
+        _remove_name(old_fd, old_name, source)
+    except OSError:
+        put_back(new_fd, spare, new.name, source)
+        raise
+    with suppress(OSError):
         os.unlink(spare, dir_fd=new_fd)
-    _remove_name(old_fd, old_name, source)
 
 
 def _check_swapped(new_fd: int, spare: str, new: Place, expect: Seen, put: Seen) -> None:

@@ -24,9 +24,7 @@ def move_far(old: Place, new: Place, old_fd: int, new_fd: int, expect: Seen | No
     try:
         before = signature(old_fd, old.name, _state)
         copy(old_fd, old.name, new_fd, temporary)
-        if signature(old_fd, old.name, _state) != before:
-            # What somebody wrote behind the copy's back would go away with the old files.
-            raise ToolError(Code.FILE_CHANGED, "what was to move changed while it was copied", "try again")
+        _check_unchanged(old_fd, old.name, before)
     except BaseException:
         with suppress(OSError):
             remove_tree(new_fd, temporary)
@@ -61,7 +59,7 @@ def _change_places(
         if replacing and not swapped:
             if expect:
                 check_expected(new_fd, new, expect)
-            leaving = _set_aside(old, old_fd)
+            leaving = _set_aside_unchanged(old, old_fd, before)
         if swapped:
             if expect and not expect.holds(new_fd, copied):
                 raise just_changed(new)
@@ -70,9 +68,7 @@ def _change_places(
         else:
             rename_no_replace(new_fd, copied, new_fd, new.name)
             placed = True
-        leaving = leaving or _set_aside(old, old_fd)
-        if signature(old_fd, leaving, _state) != before:
-            raise ToolError(Code.FILE_CHANGED, "what was to move changed while it was copied", "try again")
+        leaving = leaving or _set_aside_unchanged(old, old_fd, before)
         # What goes away now has to be on the other disk.
         os.fsync(new_fd)
     except BaseException:
@@ -95,7 +91,11 @@ def _change_places(
 
 def _remove_copy(new_fd: int, copied: str, new: Place, put: Seen, as_copied: str) -> None:
     """Take a copy out of its place, but not what somebody has written there since. copied: a free name. OSError."""
-    if not stat.S_ISDIR(os.stat(new.name, dir_fd=new_fd, follow_symlinks=False).st_mode):
+    try:
+        status = os.stat(new.name, dir_fd=new_fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(status.st_mode):
         remove_again(new_fd, copied, new.name, put)
         return
     rename_no_replace(new_fd, new.name, new_fd, copied)
@@ -103,6 +103,23 @@ def _remove_copy(new_fd: int, copied: str, new: Place, put: Seen, as_copied: str
         remove_tree(new_fd, copied)
     else:
         rename_no_replace(new_fd, copied, new_fd, new.name)
+
+
+def _set_aside_unchanged(old: Place, dir_fd: int, before: str) -> str:
+    """Do as _set_aside() does, and set back what is not as it was copied. ToolError file_changed."""
+    leaving = _set_aside(old, dir_fd)
+    try:
+        _check_unchanged(dir_fd, leaving, before)
+    except BaseException:
+        _set_back(old, dir_fd, leaving)
+        raise
+    return leaving
+
+
+def _check_unchanged(dir_fd: int, name: str, before: str) -> None:
+    # What somebody wrote behind the copy's back would go away with the old files.
+    if signature(dir_fd, name, _state) != before:
+        raise ToolError(Code.FILE_CHANGED, "what was to move changed while it was copied", "try again")
 
 
 def _set_aside(old: Place, dir_fd: int) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety import atomic
+from toolbox_mcp.safety import atomic, renaming
 from toolbox_mcp.safety.atomic import locked, read_whole, replace
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.states import Seen, etag
@@ -425,6 +425,29 @@ def test_a_changed_file_that_cannot_be_put_back_is_kept_and_told(project, roots,
     assert kept
     assert (project / kept[1]).read_text() == "old"
     assert (project / "a").read_text() == "new"
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_files_are_made_where_there_are_no_hard_links(project, roots, monkeypatch, taken):
+    def no_links(*_, **__):
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(renaming, "_renameat2", lambda *_: False)
+    monkeypatch.setattr(os, "link", no_links)
+    if taken:
+        real = atomic.fill
+
+        def fill(*arguments):
+            (project / "a").write_text("theirs")
+            real(*arguments)
+
+        monkeypatch.setattr(atomic, "fill", fill)
+        with pytest.raises(ToolError) as refused:
+            replace(roots.place("a"), b"new")
+        assert refused.value.code == "file_changed"
+    else:
+        replace(roots.place("a"), b"new")
+    assert [(path.name, path.read_text()) for path in project.iterdir()] == [("a", "theirs" if taken else "new")]
 
 
 def test_files_are_renamed_where_the_system_cannot_exchange_them(project, roots, monkeypatch):

@@ -158,6 +158,13 @@ def test_saves_of_the_destination_stay_while_another_file_moves_there(project, b
     assert holds(project) == {"a": "old a", "b": "save 2"}
 
 
+def test_a_source_that_cannot_go_leaves_the_destination(project, both, monkeypatch):
+    expect = read_whole(both.place("b"), 99)[1]
+    monkeypatch.setattr(entries, "_remove_name", lambda *_: fails(errno.EACCES))
+    assert refused(entries.move, both.place("a"), both.place("b"), overwrite=True, expect=expect)
+    assert holds(project) == {"a": "old a", "b": "old b"}
+
+
 def test_a_save_of_one_of_two_names_stays_when_they_become_one(project, both, monkeypatch):
     (project / "b").unlink()
     os.link(project / "a", project / "b")
