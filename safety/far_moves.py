@@ -15,10 +15,15 @@ from toolbox_mcp.safety.temporary import temporary_name
 from toolbox_mcp.safety.trees import copy, remove_tree, signature
 
 
+class SourceLeft(ToolError):
+    """The copy is in its place, and the source, or a part of it, could not be removed."""
+
+
 def move_far(old: Place, new: Place, old_fd: int, new_fd: int, expect: Seen | None, replacing: bool) -> None:
     """Move an entry from one open folder to another. replacing: a file is there; it goes only in the state that is expected.
 
-    ToolError file_changed, refused; OSError. Then all is as before, but for what others have written and what is told.
+    ToolError file_changed, refused; OSError. Then all is as before, but for what others have written and what is told. Raises
+    SourceLeft.
     """
     temporary = temporary_name()
     try:
@@ -36,7 +41,7 @@ def move_far(old: Place, new: Place, old_fd: int, new_fd: int, expect: Seen | No
         with suppress(OSError):
             _set_back(old, old_fd, leaving)
         why = refusal(e, old.shown)
-        raise ToolError(
+        raise SourceLeft(
             why.code,
             f"{why.error}: all of it is copied to {new.shown}, and not all of it could be removed",
             f"delete what is left of {old.shown}",

@@ -3,6 +3,7 @@
 from functools import partial
 
 from toolbox_mcp.safety import entries
+from toolbox_mcp.safety.far_moves import SourceLeft
 from toolbox_mcp.safety.paths import WriteEntry
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.tools.base import Access, tool
@@ -28,7 +29,12 @@ def _move(source: Place, destination: Place, overwrite: bool, journal: Journal) 
     with old.roots.locks.hold(old.path, new.path):
         replaced = current(new, journal.left) if overwrite else None
         # What undo brings back has to be what goes away.
-        moved = entries.move(old, new, overwrite=replaced is not None, expect=replaced.seen if replaced else None)
+        try:
+            moved = entries.move(old, new, overwrite=replaced is not None, expect=replaced.seen if replaced else None)
+        except SourceLeft:
+            if replaced:
+                journal.note([Put(new, replaced, current(new, journal.left))])
+            raise
         journal.note(made(moved.folders))
         if moved.replaced:
             journal.note([Put(new, replaced, None)])

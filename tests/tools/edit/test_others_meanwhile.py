@@ -218,6 +218,19 @@ def test_a_save_of_the_source_behind_the_last_look_stops_a_move_to_another_file_
 
 
 @far
+async def test_what_a_copy_replaced_comes_back_though_its_source_could_not_be_removed(call, project, disk, monkeypatch):
+    call.roots = [project, disk]
+    (project / "a").write_text("a")
+    (disk / "b").write_text("b")
+    before(monkeypatch, far_moves, "remove_tree", lambda: fails(errno.EIO))
+    answer = await call("move_file", source="a", destination=str(disk / "b"), overwrite=True)
+    assert "not all of it could be removed" in answer["error"]
+    assert (holds(project), holds(disk)) == ({"a": "a"}, {"b": "a"})
+    await call("undo")
+    assert (holds(project), holds(disk)) == ({"a": "a"}, {"b": "b"})
+
+
+@far
 def test_a_copy_is_on_the_disk_before_its_source_goes(both, disk, monkeypatch):
     events, sync, remove = [], os.fsync, far_moves.remove_tree
     number = disk.stat().st_ino
