@@ -9,9 +9,9 @@ passes its output on. The recording one does that in a thread beside an event lo
 No schema, guard, budget, undo or deadline: what they take, a server with those cannot be below. The third one records too,
 and its edits do what the contract asks of each: they open beneath a descriptor, refuse what is no regular file, refuse to
 replace what has changed meanwhile, keep mode and attributes, tell the etag, and keep the old content for an undo; without
-locks, and without telling apart what was written within a tick of the clock. The other
-server's edits, which are not synced, are also timed with syncs by the client. FOLDER holds the trees of bench/read.py, or
-gets them. Ratios are medians over the rounds.
+locks, and without telling apart what was written within a tick of the clock. What a call of ours takes beside its work is told
+by one that has none: it makes a folder that is there. The other server's edits, which are not synced, are also timed with
+syncs by the client. FOLDER holds the trees of bench/read.py, or gets them. Ratios are medians over the rounds.
 """
 
 import argparse
@@ -57,7 +57,12 @@ def answer(request: dict[str, Any], text: str) -> bytes:
 
 def done_for(request: dict[str, Any]) -> str:
     """Do what a request asks for, and return its text."""
-    acts: dict[str, Callable[..., str]] = {"list": bare_list, "edit": bare_edit, "grep": bare_grep}
+    acts: dict[str, Callable[..., str]] = {
+        "list": bare_list,
+        "edit": bare_edit,
+        "grep": bare_grep,
+        "nothing": lambda path: "nothing",
+    }
     return acts[request["params"]["name"]](**request["params"]["arguments"])
 
 
@@ -322,6 +327,11 @@ def report(clients: dict[str, LineClient], flat: str, small: str, work: Path, se
             "ours": lambda: ours.call("list_directory", {"path": flat}),
         }
         timed.append(("commander", Row("list 1,000 entries", acts)))
+    acts = {
+        "recording": lambda: recording.call("nothing", {"path": str(work)}),
+        "ours": lambda: ours.call("create_directory", {"path": str(work)}),
+    }
+    timed.append(("recording", Row("a folder that is there", acts)))
     if other := clients.get("filesystem"):
         timed += [
             ("filesystem", Row(name, edit_acts(clients, other, work / str(size), size)))
