@@ -147,7 +147,10 @@ def _copy_one(old_fd: int, old_name: str, new_fd: int, new_name: str, status: os
             _copy_content(old.fileno(), new.fileno(), status.st_size)
             group_kept = keep_owner(new.fileno(), owner_of(status))
             keep_attributes(new.fileno(), old.fileno())
-            os.fchmod(new.fileno(), permitted(status.st_mode, group_kept=group_kept))
+            # Set-id bits say as whom a program runs, so they are kept with both owners, as mv(1) does.
+            same = owner_of(os.fstat(new.fileno())) == owner_of(status)
+            mode = stat.S_IMODE(status.st_mode) if same else permitted(status.st_mode, group_kept=group_kept)
+            os.fchmod(new.fileno(), mode)
             os.utime(new.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
             os.fsync(new.fileno())
 

@@ -1,5 +1,7 @@
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -377,8 +379,36 @@ def test_a_move_to_another_file_system_keeps_what_a_file_has_and_loses_nothing(p
     (project / "mounted").mkdir()
     told = with_mounts(f"mount -t tmpfs -o size=1m tmpfs {project}/mounted", KEPT, project).splitlines()
     assert told == [
-        "0 0 0o2750", "0 0 0o754", "kept", "b'begin\\x00' True True", "b'end' False", "file_changed someone else's ['d']",
+        "0 0 0o2750", "0 0 0o6754", "kept", "b'begin\\x00' True True", "b'end' False", "file_changed someone else's ['d']",
     ]  # fmt: skip
+
+
+COPIED = """
+import os, sys
+from toolbox_mcp.safety.trees import copy
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+folder = os.open(sys.argv[1], os.O_RDONLY)
+copy(folder, "a", folder, "b")
+print(oct(os.stat("b", dir_fd=folder).st_mode & 0o7777))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of others")
+@pytest.mark.parametrize(
+    ("owner", "kept"), [((65534, 65534), "0o6755"), ((65534, 1235), "0o755"), ((1234, 65534), "0o755")]
+)
+def test_a_copy_runs_as_its_owners_only_where_they_are_the_same(project, owner, kept):
+    for folder in project.parents:
+        if folder.stat().st_uid == os.geteuid():
+            folder.chmod(folder.stat().st_mode | 0o055)
+    project.chmod(0o777)
+    (project / "a").write_text("program")
+    os.chown(project / "a", *owner)
+    (project / "a").chmod(0o6755)
+    command = [sys.executable, "-c", COPIED, str(project)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == kept
 
 
 UNREMOVABLE = """
