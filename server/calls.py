@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Protocol
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.guard import Judging
 from toolbox_mcp.server.approvals import Ask, nobody
-from toolbox_mcp.server.records import WRITTEN, Finished, RecordError, Started, Status
+from toolbox_mcp.server.records import Finished, RecordError, Started, Status
+from toolbox_mcp.server.writing import WRITTEN
 from toolbox_mcp.tools.base import Tool
 from toolbox_mcp.tools.context import CallContext
 from toolbox_mcp.tools.progress import Progress

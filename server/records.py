@@ -6,25 +6,24 @@ import sqlite3
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from toolbox_mcp.server.begun import Begun, left
 from toolbox_mcp.server.liveness import Server
-from toolbox_mcp.server.record_file import BUSY, INTERRUPTED, CallRecord, Patience, RecordError, RecordFile
+from toolbox_mcp.server.record_file import INTERRUPTED, CallRecord, Patience, RecordError, RecordFile
 from toolbox_mcp.server.rows import Finished, Row, Started, Status, begun, ended, filed, new_call_id
+from toolbox_mcp.server.writing import WRITTEN, Writing
 
-__all__ = ["WRITTEN", "CallRecord", "Finished", "RecordError", "Records", "Started", "Status", "new_call_id"]
+__all__ = ["CallRecord", "Finished", "RecordError", "Records", "Started", "Status", "new_call_id"]
 
 log = logging.getLogger(__name__)
 
-_START_MAX = BUSY + 1
-"""Seconds that a call waits for its row before it counts as one that cannot be written."""
 _END_BUSY = 0.3
 """Seconds that the end of the server waits for others which write to the same file."""
 _SOON = 0.005
@@ -63,43 +62,6 @@ class _Change:
     call_id: str
     row: Row | None = None
     over: _Over | None = None
-
-
-class Writing:
-    """A row on its way to the file; await it to know that it is there. That takes no turn of the loop when it is."""
-
-    def __init__(self, written: Future[None]) -> None:
-        """Stand for what the writing thread does."""
-        self._written = written
-
-    def __await__(self) -> Generator[Any, None, None]:
-        """Return once the row outlives a crash of the server. Raises RecordError, also after 6 s."""
-        if not self._written.done():
-            yield from self._wait().__await__()
-        try:
-            self._written.result()
-        except RecordError:
-            raise
-        except Exception as e:
-            raise RecordError(f"the record cannot be written ({e})") from e
-
-    async def _wait(self) -> None:
-        waited = asyncio.wrap_future(self._written)
-        # The failure is told above, whoever waits; a call that is cancelled leaves its row to be written.
-        waited.add_done_callback(lambda future: future.cancelled() or future.exception())
-        done, _ = await asyncio.wait([waited], timeout=_START_MAX)
-        if not done:
-            raise RecordError("the records are busy")
-
-
-class _Written:
-    def __await__(self) -> Generator[Any, None, None]:
-        """Return at once."""
-        yield from ()
-
-
-WRITTEN: Final = _Written()
-"""A row that outlives a crash of the server."""
 
 
 class Records:

@@ -19,8 +19,9 @@ from toolbox_mcp.server import pipeline
 from toolbox_mcp.server.budget import Budget
 from toolbox_mcp.server.exposure import Gate, expose
 from toolbox_mcp.server.pipeline import Pipeline, Rules
-from toolbox_mcp.server.records import WRITTEN, Finished, RecordError, Started
+from toolbox_mcp.server.records import Finished, RecordError, Started
 from toolbox_mcp.server.tokens import tokenizer_for
+from toolbox_mcp.server.writing import WRITTEN
 from toolbox_mcp.tools import progress
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.catalogue import TOOLS
