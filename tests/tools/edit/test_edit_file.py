@@ -86,7 +86,20 @@ async def test_bytes_that_are_not_valid_are_shown_by_a_miss_as_by_a_read(call, p
         ("Hello World\n", "hello world", "only letter case differs"),
         ("caf\u00e9 bar\n", "cafe\u0301 bar", "only the Unicode form differs: composed or combining characters"),
         ("a\x1b[0mb\n", "a<U+001B>[0mb", "old_string holds <U+XXXX> or U+FFFD, which the file has as other bytes"),
-        ("one\ntwo\n", "1\tone\n2\ttwo", "old_string holds line numbers copied along; leave them out"),
+        *(
+            ("    one\n    two\n", old, "old_string holds line numbers copied along; leave them out")
+            for old in (
+                "1\t    one\n2\t    two",
+                "1\u2192    one\n2\u2192    two",
+                "1: one",
+                "f:1:     one",
+                "f-1-     one\nf:2:     two",
+                "1:one",
+            )
+        ),
+        ('x = "a\\tb"\n', 'x = "a\tb"', 'the file holds escapes such as \\n or \\" that old_string has as characters'),
+        ("one\n", "2: ", "read the lines again and copy them exactly"),
+        ("one\rtwo\r", "one\ntwo", "the lines of the file end in a carriage return alone: \\r in JSON"),
     ],
 )
 async def test_a_miss_names_its_cause(call, project, text, old, hint):

@@ -130,6 +130,7 @@ async def test_says_where_the_lines_are(call, project, arguments, error):
     ("match_lines", "hint"),
     [
         (["b c"], "whole lines are compared, without the white space around them"),
+        (["  a b"], "whole lines are compared, without the white space around them"),
         (["1\ta b c d"], "match_lines holds line numbers copied along; leave them out"),
         (["A B C D"], "only letter case differs"),
     ],
