@@ -108,6 +108,15 @@ async def test_a_miss_names_its_cause(call, project, text, old, hint):
     assert (answer["code"], answer["hint"]) == ("no_match", hint)
 
 
+async def test_line_ends_that_would_be_others_are_told_to_stay(call, project):
+    (project / "f").write_bytes(b"a\r\n")
+    same = {"code": "no_change", "error": "old_string and new_string are the same"}
+    assert await call("edit_file", path="f", old_string="a", new_string="a") == same
+    assert await call("edit_file", path="f", old_string="\r\n", new_string="\n") == same | {
+        "hint": "line ends stay those of the file; write_file can change them"
+    }
+
+
 async def test_a_miss_shows_the_nearest_text_with_its_difference(call, project):
     (project / "f").write_text("one\n\ndef area(width, height):\n    return width * height\n\nlast\n")
     answer = await call(
