@@ -69,8 +69,9 @@ def nearest(text: str, wanted: str, seconds: float) -> tuple[int, int, float, st
 
 def cause(text: str, wanted: str, what: str) -> str | None:
     """Name what keeps wanted from matching, where it is one thing. what: the argument that holds it."""
-    trimmed = _each_line(wanted, str.strip) in _each_line(text, str.strip)
-    if wanted in text or (trimmed and what == "match_lines"):
+    trimmed = _each_line(text, str.strip)
+    at = trimmed.find(_each_line(wanted, str.strip))
+    if wanted in text or (at >= 0 and what == "match_lines"):
         return "whole lines are compared, without the white space around them"
     bare = NUMBERED.sub("", wanted)
     if bare != wanted and bare.strip() and bare in text:
@@ -87,8 +88,10 @@ def cause(text: str, wanted: str, what: str) -> str | None:
         return "only the Unicode form differs: composed or combining characters"
     if _each_line(wanted, str.rstrip) in _each_line(text, str.rstrip):
         return "only trailing white space differs"
-    if trimmed:
-        tabs = ("\t" in wanted) != ("\t" in text)
+    if at >= 0:
+        first = trimmed.count("\n", 0, at)
+        there = text.split("\n")[first : first + wanted.count("\n") + 1]
+        tabs = ("\t" in wanted) != any("\t" in line for line in there)
         return "only indentation differs" + (": tabs and spaces" if tabs else "")
     if wanted.translate(QUOTES) in text.translate(QUOTES):
         return "only quotes, dashes or spaces of another kind differ"

@@ -80,6 +80,7 @@ async def test_bytes_that_are_not_valid_are_shown_by_a_miss_as_by_a_read(call, p
     ("text", "old", "hint"),
     [
         ("\tx = 1\n\ty = 2\n", "    x = 1\n    y = 2", "only indentation differs: tabs and spaces"),
+        ("\tx\nif y:\n  z\n\tx\n", "if y:\n    z", "only indentation differs"),
         ("x = 1  \ny\n", "x = 1\ny", "only trailing white space differs"),
         ("say “hi”\n", 'say "hi"', "only quotes, dashes or spaces of another kind differ"),
         ('a "b"\nc\n', 'a \\"b\\"\\nc', 'old_string holds escapes such as \\n or \\" that the file has as characters'),
