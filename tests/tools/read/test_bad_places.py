@@ -84,6 +84,19 @@ async def test_no_link_is_followed_outside_or_round_and_round(call, folder, tool
     assert (await answer(call, tool, path))["code"] == "path_denied"
 
 
+@pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool != "file_info"])
+async def test_where_links_are_blocked_none_is_followed(call, project, tool):
+    (project / "d").mkdir()
+    (project / "d" / "f").write_text("secret")
+    (project / "to-d").symlink_to("d")
+    (project / "to-f").symlink_to("d/f")
+    call.jail = {"block_symlinks": True}
+    for path in ("to-f", "to-d/f", "to-d"):
+        assert (await answer(call, tool, path))["code"] == "path_denied"
+    assert "secret" in await call("read_file", path="d/f")
+    assert "symlink\t-\tto-d" in await call("list_directory")
+
+
 @pytest.mark.parametrize("path", ["to-file", "to-folder", "dangling", "loop", "to-nothing"])
 async def test_a_link_is_described_and_not_what_it_leads_to(call, folder, path):
     info = (await call.result("file_info", {"path": path})).structured_content
