@@ -20,7 +20,9 @@ async def no_match(place: Place, missed: NoMatch, parser: Worker, what: str = "o
         with suppress(WorkerFailure, OSError):
             near = await parser.call(nearest, missed.lf, missed.wanted, SEARCH_TIME, deadline=SEARCH_TIME + 1)
     error = f"{what} is nowhere in {place.shown}"
+    hint = "read the lines again and copy them exactly"
     if near:
+        hint = f"[-...-] is what {what} has there, {{+...+}} what the file has"
         first, last, similarity, diff = near
         error += f". Nearest: {place.shown} lines {first}-{last} (similarity {similarity:.2f}):\n{visible(diff)}"
-    return ToolError(Code.NO_MATCH, error, why or "read the lines again and copy them exactly")
+    return ToolError(Code.NO_MATCH, error, why or hint)

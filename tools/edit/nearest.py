@@ -93,6 +93,8 @@ def cause(text: str, wanted: str, what: str) -> str | None:
         there = text.split("\n")[first : first + wanted.count("\n") + 1]
         tabs = ("\t" in wanted) != any("\t" in line for line in there)
         return "only indentation differs" + (": tabs and spaces" if tabs else "")
+    if (lines := _without_blank(wanted)) and lines in _without_blank(text):
+        return "only blank lines differ"
     if wanted.translate(QUOTES) in text.translate(QUOTES):
         return "only quotes, dashes or spaces of another kind differ"
     if wanted.casefold() in text.casefold():
@@ -241,6 +243,10 @@ def _as_read(text: str) -> str:
 
 def _without_escapes(text: str) -> str:
     return text.replace("\\n", "\n").replace('\\"', '"').replace("\\t", "\t").replace("\\\\", "\\")
+
+
+def _without_blank(text: str) -> str:
+    return "\n".join(line for line in text.split("\n") if line.strip())
 
 
 def _each_line(text: str, change: Callable[[str], str]) -> str:

@@ -85,6 +85,10 @@ async def test_bytes_that_are_not_valid_are_shown_by_a_miss_as_by_a_read(call, p
         ("say “hi”\n", 'say "hi"', "only quotes, dashes or spaces of another kind differ"),
         ('a "b"\nc\n', 'a \\"b\\"\\nc', 'old_string holds escapes such as \\n or \\" that the file has as characters'),
         ("Hello World\n", "hello world", "only letter case differs"),
+        ("a = 1\n\n  \nb = 2\n", "a = 1\n\nb = 2", "only blank lines differ"),
+        ("x = 1\ny = 2\n", "x = 1\n\ny = 2\n", "only blank lines differ"),
+        ("area(width)\n", "area(wide)\n", "[-...-] is what old_string has there, {+...+} what the file has"),
+        ("area(width)\n", "nothing", "read the lines again and copy them exactly"),
         ("caf\u00e9 bar\n", "cafe\u0301 bar", "only the Unicode form differs: composed or combining characters"),
         ("a\x1b[0mb\n", "a<U+001B>[0mb", "old_string holds <U+XXXX> or U+FFFD, which the file has as other bytes"),
         *(
