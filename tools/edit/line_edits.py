@@ -65,7 +65,7 @@ class Document:
 
     def insert_beside(self, block: Block, lines: Lines, *, after: bool) -> LineEdit:
         """Put lines before or after a block that occurs once. NoMatch; ToolError ambiguous_match."""
-        start = self.find(block, 1)[0]
+        start = self.find(block, 1, "add lines to match_lines until it is unique")[0]
         return self.insert(start + len(block.lines) if after else start, lines)
 
     def replace(self, block: Block, lines: Lines, expected: int) -> LineEdit:
@@ -75,14 +75,17 @@ class Document:
         count = len(starts)
         return LineEdit(text, count, [start + 1 for start in starts], count * len(lines), count * len(block.lines))
 
-    def find(self, block: Block, expected: int) -> list[int]:
-        """Return the indexes of a block's occurrences, which must be as many as expected and not overlap."""
+    def find(self, block: Block, expected: int, hint: str | None = None) -> list[int]:
+        """Return the indexes of a block's occurrences, which must be as many as expected and not overlap.
+
+        hint: what to do where they are not, for who can tell neither what is around the block nor how many there are.
+        """
         starts = self._occurrences(block)
         if not starts:
             if alone := self._occurrences(Block(block.lines)):
                 raise ToolError(
                     Code.NO_MATCH,
-                    f"match_lines stands at line {_told(alone)}, but not between before_lines and after_lines",
+                    f"match_lines stands at line(s) {_told(alone)}, but not between before_lines and after_lines",
                     "read the lines around it again",
                 )
             raise NoMatch("\n".join(self._lines), "\n".join(block.lines))
@@ -92,13 +95,13 @@ class Document:
             raise ToolError(
                 Code.AMBIGUOUS_MATCH,
                 f"match_lines occurs {times}, at lines {_told(starts)}, and these overlap",
-                "add more lines to match_lines, or before_lines and after_lines",
+                hint or "add more lines to match_lines, or before_lines and after_lines",
             )
         if len(starts) != expected or len(starts) > blocks.MOST:
             raise ToolError(
                 Code.AMBIGUOUS_MATCH,
                 f"match_lines occurs {times}, at lines {_told(starts)}; expected {expected}",
-                "add lines around it, or set expected_count",
+                hint or "add lines around it, or set expected_count",
             )
         return starts
 

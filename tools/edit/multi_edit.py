@@ -1,5 +1,7 @@
 """multi_edit."""
 
+import json
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -41,6 +43,9 @@ def checked(value: Any, judging: Judging) -> Edits:
 
 def _edit(index: int, item: Any) -> Edit:
     where = f"edits.{index}"
+    if isinstance(item, str):
+        with suppress(ValueError, RecursionError):
+            item = json.loads(item)
     if not isinstance(item, dict):
         raise ToolError(Code.INVALID_ARGS, f"{where}: expected an object with old_string and new_string")
     if unknown := set(item) - set(Edit.model_fields):

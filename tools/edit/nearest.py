@@ -31,6 +31,9 @@ SURE = 0.97
 WORTH_SHOWING = 0.4
 """Similarity below which a place says nothing; a guess from trials on source code."""
 
+NUMBERED = re.compile(r"(?m)^(?:\S*[:-])?\s*\d+(?:\t|\u2192|[:-] ?)")
+"""Line numbers as read_file, grep_files, grep and other clients show them."""
+
 QUOTES = str.maketrans(
     {"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-", "\u00a0": " "}
 )
@@ -66,21 +69,32 @@ def nearest(text: str, wanted: str, seconds: float) -> tuple[int, int, float, st
 
 def cause(text: str, wanted: str, what: str) -> str | None:
     """Name what keeps wanted from matching, where it is one thing. what: the argument that holds it."""
-    if wanted in text:
+    trimmed = _each_line(text, str.strip)
+    at = trimmed.find(_each_line(wanted, str.strip))
+    if wanted in text or (at >= 0 and what == "match_lines"):
         return "whole lines are compared, without the white space around them"
-    if re.search(r"(?m)^\s*\d+\t", wanted) and _without_numbers(wanted) in text:
+    bare = NUMBERED.sub("", wanted)
+    if bare != wanted and bare.strip() and bare in text:
         return f"{what} holds line numbers copied along; leave them out"
-    if wanted.replace("\\n", "\n").replace('\\"', '"').replace("\\t", "\t").replace("\\\\", "\\") in text:
+    if (plain := _without_escapes(wanted)) in text:
         return f'{what} holds escapes such as \\n or \\" that the file has as characters'
+    if plain in _without_escapes(text):
+        return f'the file holds escapes such as \\n or \\" that {what} has as characters'
+    if "\r" in text and wanted.replace("\n", "\r") in text:
+        return "the lines of the file end in a carriage return alone: \\r in JSON"
     if ("<U+" in wanted or "\ufffd" in wanted) and wanted in visible(_as_read(text)):
         return f"{what} holds <U+XXXX> or U+FFFD, which the file has as other bytes"
     if not wanted.isascii() and normalize("NFC", wanted) in normalize("NFC", text):
         return "only the Unicode form differs: composed or combining characters"
     if _each_line(wanted, str.rstrip) in _each_line(text, str.rstrip):
         return "only trailing white space differs"
-    if _each_line(wanted, str.strip) in _each_line(text, str.strip):
-        tabs = ("\t" in wanted) != ("\t" in text)
+    if at >= 0:
+        first = trimmed.count("\n", 0, at)
+        there = text.split("\n")[first : first + wanted.count("\n") + 1]
+        tabs = ("\t" in wanted) != any("\t" in line for line in there)
         return "only indentation differs" + (": tabs and spaces" if tabs else "")
+    if (lines := _without_blank(wanted)) and lines in _without_blank(text):
+        return "only blank lines differ"
     if wanted.translate(QUOTES) in text.translate(QUOTES):
         return "only quotes, dashes or spaces of another kind differ"
     if wanted.casefold() in text.casefold():
@@ -227,8 +241,12 @@ def _as_read(text: str) -> str:
     return text
 
 
-def _without_numbers(text: str) -> str:
-    return re.sub(r"(?m)^\s*\d+\t", "", text)
+def _without_escapes(text: str) -> str:
+    return text.replace("\\n", "\n").replace('\\"', '"').replace("\\t", "\t").replace("\\\\", "\\")
+
+
+def _without_blank(text: str) -> str:
+    return "\n".join(line for line in text.split("\n") if line.strip())
 
 
 def _each_line(text: str, change: Callable[[str], str]) -> str:

@@ -23,6 +23,7 @@ from toolbox_mcp.tools.threads import changing, reading
 
 EVERYTHING = "**/*"
 MAX_ROWS = 100
+SAME = "what replaces is the same there, as line ends stay those of the file"
 TRIES = 3
 """Times that all is read and replaced, where others change a file meanwhile; a guess."""
 
@@ -71,6 +72,9 @@ async def replace_in_files(
             if refused.code is not Code.FILE_CHANGED or tries == TRIES:
                 raise
             looked_at = found.looked_at
+    same = sum(hit.change is None for hit in found.hits)
+    if same and pattern != replacement:
+        found.left_out[SAME] = same
     return Text(_told(found, pattern, files.walk.cut, dry_run=dry_run), "narrow the path or the glob")
 
 

@@ -78,6 +78,7 @@ class Matching:
         Raises NoMatch; ToolError empty_match, no_change, too_large, or ambiguous_match when old occurs more than once
         and every is false. line_end is what the line ends of new become.
         """
+        given = old, new
         old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
         if not old:
             raise ToolError(
@@ -93,7 +94,8 @@ class Matching:
                 "add surrounding lines until it is unique, or set replace_all",
             )
         if old == new:
-            raise ToolError(Code.NO_CHANGE, "old_string and new_string are the same")
+            hint = "line ends stay those of the file; write_file can change them" if given[0] != given[1] else None
+            raise ToolError(Code.NO_CHANGE, "old_string and new_string are the same", hint)
         return Replaced(self._replaced(old, written(new, line_end), count), count, self._lines(old))
 
     def _lines(self, old: str) -> list[int]:

@@ -168,9 +168,9 @@ def _described(data: bytes, *, whole: bool, include_data: bool, shown: str) -> _
     kind = by_content(data[:HEAD])
     image = images.header(data)
     sent = None
+    if include_data and not whole:
+        raise ToolError(Code.TOO_LARGE, f"{shown} is above 5 MiB", "leave out include_data")
     if image and include_data:
-        if not whole:
-            raise ToolError(Code.TOO_LARGE, f"{shown} is above 5 MiB", "leave out include_data")
         sent = b64encode(data).decode()
     if not whole:
         return _Content(kind, image=image)

@@ -92,8 +92,22 @@ def shown(place: Place, data: bytes, numbered: bool) -> tuple[Text | bytes, str]
     return Text(body or "(empty line)", _from_line(1, body), meta), tag
 
 
-def between(place: Place, start: int, end: int | None, numbered: bool, stop: Stop) -> Text:
-    """Return lines start to end, 1-based and inclusive."""
+def of_pages(text: str, start: int, end: int | None, tail: int | None, numbered: bool, meta: dict[str, Any]) -> Text:
+    """Return lines start to end of the text of a PDF, or the last ones. ToolError empty_range."""
+    lines = text.split("\n")
+    if tail:
+        start, end = max(1, len(lines) - tail + 1), None
+    some = lines[start - 1 : end]
+    if not some:
+        raise ToolError(
+            Code.EMPTY_RANGE, f"start_line {start} is beyond the end of the text", f"it has {len(lines)} lines"
+        )
+    body = _numbered(some, start) if numbered else "\n".join(some)
+    return Text(body or "(empty line)", "ask for a smaller tail" if tail else _from_line(start, body), meta)
+
+
+def between(place: Place, start: int, end: int | None, numbered: bool, stop: Stop) -> Text | None:
+    """Return lines start to end, 1-based and inclusive; None for a PDF."""
     if end is not None and start > end:
         raise ToolError(Code.EMPTY_RANGE, f"start_line {start} is above end_line {end}")
 
@@ -105,8 +119,8 @@ def between(place: Place, start: int, end: int | None, numbered: bool, stop: Sto
     return _opened(place, read)
 
 
-def last(place: Place, count: int, numbered: bool, stop: Stop) -> Text:
-    """Return the last lines of a file."""
+def last(place: Place, count: int, numbered: bool, stop: Stop) -> Text | None:
+    """Return the last lines of a file; None for a PDF."""
 
     def read(fd: int, skip: int, encoding: str) -> Text:
         feed = stretch.unit(encoding)
@@ -165,10 +179,12 @@ def _is_text(head: bytes) -> bool:
     return not is_binary(head)
 
 
-def _opened(place: Place, read: Callable[[int, int, str], Text]) -> Text:
+def _opened(place: Place, read: Callable[[int, int, str], Text]) -> Text | None:
     fd = place.open_file()
     try:
         head = os.pread(fd, HEAD, 0)
+        if is_pdf(head):
+            return None
         _refuse_binary(place, head)
         mark, encoding = next(((mark, name) for mark, name in BOMS if head.startswith(mark)), (b"", "utf-8"))
         return read(fd, len(mark), encoding)
@@ -226,7 +242,10 @@ def _block(lines: Sequence[str], name: str) -> list[str]:
 
 
 def _refuse_binary(place: Place, data: bytes) -> None:
-    if is_binary(data) or is_pdf(data):
+    if is_pdf(data):
+        hint = "start_line and end_line, or tail, read a part of its text"
+        raise ToolError(Code.BINARY_FILE, f"{place.shown} is a PDF, where markers find nothing", hint)
+    if is_binary(data):
         raise _binary(place)
 
 

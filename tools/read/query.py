@@ -16,6 +16,7 @@ BACKTRACKING = re.compile(
 
 _SPANNING = re.compile(r"(?<!\\)(?:\\\\)*(?:\\(?:n|x0[aA]|x\{0*[aA]\}|u000[aA])|\(\?[a-zA-Z]*s)|\n")
 _VERBOSE = re.compile(r"(?<!\\)(?:\\\\)*\(\?[a-zA-Z]*x")
+_ALL_VERBOSE = re.compile(r"\(\?[a-zA-Z]{0,8}x[a-zA-Z]{0,8}\)(?!.*\(\?[a-zA-Z]*-)", re.DOTALL)
 _RETURN = re.compile(r"(?<!\\)(?:\\\\)*\\r|\r")
 _SPECIAL = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 _NEWLINE = r"(?:\r?\n)"
@@ -70,6 +71,8 @@ class Query:
             out.append("--fixed-strings")
         elif spans:
             pattern = any_newline(pattern)
+        if not self.literal and _ALL_VERBOSE.match(pattern):
+            pattern += "\n"  # else a comment at its end goes on over the bracket that ripgrep closes it with
         return [*out, *(["--multiline"] if spans else []), f"--regexp={pattern}"]
 
 

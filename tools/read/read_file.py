@@ -17,7 +17,16 @@ from toolbox_mcp.safety.text import visible
 from toolbox_mcp.sandbox.worker import WorkerFailure
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.read import images, pdf
-from toolbox_mcp.tools.read.file_text import between, cached_bytes, last, marked, shown, whole, whole_bytes
+from toolbox_mcp.tools.read.file_text import (
+    between,
+    cached_bytes,
+    last,
+    marked,
+    of_pages,
+    shown,
+    whole,
+    whole_bytes,
+)
 from toolbox_mcp.tools.results import Blocks, Text
 from toolbox_mcp.tools.services import Parser, Seen
 from toolbox_mcp.tools.threads import reading
@@ -70,24 +79,30 @@ async def read_file(
         return blocks
     if markers:
         return await reading(partial(marked, path, start_match, end_match))
-    if tail is not None and tail > 0:
-        return await reading(partial(last, path, tail, numbered))
-    if ranged:
-        return await reading(partial(between, path, start_line or 1, end_line, numbered))
+    last_only = tail if tail is not None and tail > 0 else None
+    part = None
+    if last_only:
+        part = await reading(partial(last, path, last_only, numbered))
+    elif ranged:
+        part = await reading(partial(between, path, start_line or 1, end_line, numbered))
+    if part is not None:
+        return part
     text, etag = await reading(partial(whole, path, numbered))
     if isinstance(text, bytes):
-        text = await _pdf(path, text, etag, parser)
-    seen.saw(path.target().absolute, etag)
+        meta = {"size": len(text)} if ranged else {"etag": etag, "size": len(text)}
+        pages = await _pdf(path, text, parser)
+        text = of_pages(pages, start_line or 1, end_line, last_only, numbered, meta)
+    if not ranged:
+        seen.saw(path.target().absolute, etag)
     return text
 
 
-async def _pdf(path: Place, data: bytes, etag: str, parser: Parser) -> Text:
+async def _pdf(path: Place, data: bytes, parser: Parser) -> str:
     try:
         pages = await parser.call(pdf.extract, data, pdf.MAX_CHARACTERS, deadline=PDF_TIME)
     except WorkerFailure:
         raise ToolError(Code.BINARY_FILE, f"the text of {path.shown} takes too much to extract") from None
-    text = "\n".join(f"--- page {number} ---\n{page.strip()}" for number, page in enumerate(pages, 1))
-    return Text(visible(text), meta={"etag": etag, "size": len(data)})
+    return visible("\n".join(f"--- page {number} ---\n{page.strip()}" for number, page in enumerate(pages, 1)))
 
 
 async def _binary(path: Place, parser: Parser) -> tuple[Blocks, str]:

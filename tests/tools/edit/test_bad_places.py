@@ -65,6 +65,17 @@ async def test_what_is_outside_or_malformed_is_denied(call, folder, tool, path):
     assert state(folder.parent) == before
 
 
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_where_links_are_blocked_nothing_is_changed_behind_one(call, project, tool):
+    (project / "d").mkdir()
+    (project / "d" / "f").write_text("a")
+    (project / "to-d").symlink_to("d")
+    call.jail = {"block_symlinks": True}
+    before = state(project)
+    assert await call.code(tool, path="to-d/f", **TOOLS[tool]) == "path_denied"
+    assert state(project) == before
+
+
 @pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: ascii(path)[:30])
 @pytest.mark.parametrize(
     ("tool", "name", "more"),

@@ -80,19 +80,46 @@ async def test_bytes_that_are_not_valid_are_shown_by_a_miss_as_by_a_read(call, p
     ("text", "old", "hint"),
     [
         ("\tx = 1\n\ty = 2\n", "    x = 1\n    y = 2", "only indentation differs: tabs and spaces"),
+        ("\tx\nif y:\n  z\n\tx\n", "if y:\n    z", "only indentation differs"),
         ("x = 1  \ny\n", "x = 1\ny", "only trailing white space differs"),
         ("say “hi”\n", 'say "hi"', "only quotes, dashes or spaces of another kind differ"),
         ('a "b"\nc\n', 'a \\"b\\"\\nc', 'old_string holds escapes such as \\n or \\" that the file has as characters'),
         ("Hello World\n", "hello world", "only letter case differs"),
+        ("a = 1\n\n  \nb = 2\n", "a = 1\n\nb = 2", "only blank lines differ"),
+        ("x = 1\ny = 2\n", "x = 1\n\ny = 2\n", "only blank lines differ"),
+        ("area(width)\n", "area(wide)\n", "[-...-] is what old_string has there, {+...+} what the file has"),
+        ("area(width)\n", "nothing", "read the lines again and copy them exactly"),
         ("caf\u00e9 bar\n", "cafe\u0301 bar", "only the Unicode form differs: composed or combining characters"),
         ("a\x1b[0mb\n", "a<U+001B>[0mb", "old_string holds <U+XXXX> or U+FFFD, which the file has as other bytes"),
-        ("one\ntwo\n", "1\tone\n2\ttwo", "old_string holds line numbers copied along; leave them out"),
+        *(
+            ("    one\n    two\n", old, "old_string holds line numbers copied along; leave them out")
+            for old in (
+                "1\t    one\n2\t    two",
+                "1\u2192    one\n2\u2192    two",
+                "1: one",
+                "f:1:     one",
+                "f-1-     one\nf:2:     two",
+                "1:one",
+            )
+        ),
+        ('x = "a\\tb"\n', 'x = "a\tb"', 'the file holds escapes such as \\n or \\" that old_string has as characters'),
+        ("one\n", "2: ", "read the lines again and copy them exactly"),
+        ("one\rtwo\r", "one\ntwo", "the lines of the file end in a carriage return alone: \\r in JSON"),
     ],
 )
 async def test_a_miss_names_its_cause(call, project, text, old, hint):
     (project / "f").write_text(text)
     answer = await call("edit_file", path="f", old_string=old, new_string="x")
     assert (answer["code"], answer["hint"]) == ("no_match", hint)
+
+
+async def test_line_ends_that_would_be_others_are_told_to_stay(call, project):
+    (project / "f").write_bytes(b"a\r\n")
+    same = {"code": "no_change", "error": "old_string and new_string are the same"}
+    assert await call("edit_file", path="f", old_string="a", new_string="a") == same
+    assert await call("edit_file", path="f", old_string="\r\n", new_string="\n") == same | {
+        "hint": "line ends stay those of the file; write_file can change them"
+    }
 
 
 async def test_a_miss_shows_the_nearest_text_with_its_difference(call, project):

@@ -113,7 +113,7 @@ async def test_a_refused_edit_leaves_the_file_alone(call, project, arguments, co
         (DELETE | {"match_lines": ["c", "c"]}, "match_lines occurs 2 times, at lines 4, 5, and these overlap"),
         (
             DELETE | {"match_lines": ["b"], "after_lines": ["c"]},
-            "match_lines stands at line 2, but not between before_lines and after_lines",
+            "match_lines stands at line(s) 2, but not between before_lines and after_lines",
         ),
         (
             DELETE | {"match_lines": ["b", "aa"]},
@@ -130,6 +130,7 @@ async def test_says_where_the_lines_are(call, project, arguments, error):
     ("match_lines", "hint"),
     [
         (["b c"], "whole lines are compared, without the white space around them"),
+        (["  a b"], "whole lines are compared, without the white space around them"),
         (["1\ta b c d"], "match_lines holds line numbers copied along; leave them out"),
         (["A B C D"], "only letter case differs"),
     ],
@@ -138,6 +139,15 @@ async def test_a_miss_names_its_cause(call, project, match_lines, hint):
     (project / "f").write_text("a b c d\n")
     answer = await call("edit_lines", path="f", **DELETE, match_lines=match_lines)
     assert (answer["code"], answer["hint"]) == ("no_match", hint)
+
+
+@pytest.mark.parametrize("match_lines", [["a"], ["b", "b"]])
+async def test_what_an_insertion_is_advised_of_is_taken(call, project, match_lines):
+    (project / "f").write_text("a\na\nb\nb\nb\n")
+    answer = await call(
+        "edit_lines", path="f", operation="insert", lines=["x"], position="after", match_lines=match_lines
+    )
+    assert (answer["code"], answer["hint"]) == ("ambiguous_match", "add lines to match_lines until it is unique")
 
 
 async def test_binary_and_missing_files_are_refused(call, project):

@@ -61,6 +61,10 @@ async def test_edits_may_come_as_json_and_a_switch_as_text(call, project):
     edits = json.dumps([edit("a", "b", replace_all="true"), edit("b b", "c", replace_all=None)])
     assert await call("multi_edit", path="f", edits=edits) == "Edited f: 2 edits, 3 replacements"
     assert (project / "f").read_bytes() == b"c"
+    assert await call("multi_edit", path="f", edits=[json.dumps(edit("c", "d"))]) == (
+        "Edited f: 1 edits, 1 replacements"
+    )
+    assert (project / "f").read_bytes() == b"d"
 
 
 async def test_missing_edits_are_invalid(call, project):

@@ -1,6 +1,11 @@
+from types import SimpleNamespace
+
 import pytest
 
+from toolbox_mcp.sandbox.worker import WorkerTimeout
+from toolbox_mcp.tools.edit import missing
 from toolbox_mcp.tools.edit.nearest import DIFF_LINES, SEARCH_TIME, nearest
+from toolbox_mcp.tools.edit.replacing import NoMatch
 
 CART = """\
 class Cart:
@@ -77,3 +82,18 @@ def test_a_difference_is_shown_on_forty_lines_at_most():
     rows = found[3].split("\n")
     assert len(rows) == DIFF_LINES == 40
     assert rows[0] == "line numb{+e+}r 0 of many" and rows[-1] == "... (61 more lines)"
+
+
+@pytest.mark.parametrize("taken", [0.1, 0.8, 1.0])
+async def test_all_that_a_miss_looks_for_takes_no_longer_than_the_search_may(monkeypatch, taken):
+    now = 0.0
+
+    async def call(work, *arguments, deadline):
+        nonlocal now
+        now += deadline * (taken if work is missing.cause else 1)
+        raise WorkerTimeout
+
+    monkeypatch.setattr(missing, "time", SimpleNamespace(monotonic=lambda: now))
+    refused = await missing.no_match(SimpleNamespace(shown="f"), NoMatch("text", "wanted"), SimpleNamespace(call=call))
+    assert refused.error == "old_string is nowhere in f"
+    assert now <= SEARCH_TIME

@@ -8,6 +8,8 @@ from toolbox_mcp.safety.temporary import temporary_name
 from toolbox_mcp.tools.edit.journal import Journal
 from toolbox_mcp.tools.progress import Progress
 
+SAME = "what replaces is the same there, as line ends stay those of the file"
+
 
 @pytest.fixture
 def folder(project):
@@ -108,6 +110,14 @@ def contents(folder):
             {"pattern": "old", "replacement": "old"},
             "Replaced 4 occurrence(s) in 3 file(s)\n.hidden: 1\nb.txt: 1\nsrc/a.py: 2",
             {},
+        ),
+        *(
+            (
+                {"pattern": pattern, "replacement": "\n", "regex": regex, "glob": "*.txt"},
+                f"Replaced 2 occurrence(s) in 1 file(s)\nb.txt: 2\n... (1 file(s) left as they are: {SAME})",
+                {},
+            )
+            for pattern, regex in (("\r\n", False), (r"\r\n", True))
         ),
         ({"pattern": "nowhere"}, "no matches for nowhere", {}),
         ({"pattern": "old", "glob": "*.rb"}, "no matches for old", {}),

@@ -1,6 +1,7 @@
 """Paths and files that an attacker, or bad luck, puts before the tools that read: a clear code, in time, in little memory."""
 
 import os
+import re
 import socket
 import stat
 import sys
@@ -13,7 +14,7 @@ import pytest
 from toolbox_mcp.safety import ignore
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.roots import Roots
-from toolbox_mcp.tools.read import file_text, list_directory, stretch
+from toolbox_mcp.tools.read import backtracking, block_search, file_text, list_directory, rg_search, stretch
 from toolbox_mcp.tools.read.scope import Scope
 from toolbox_mcp.tools.settings import ToolSettings
 
@@ -81,6 +82,19 @@ async def test_what_is_outside_or_malformed_is_denied(call, folder, tool, path):
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool != "file_info"])
 async def test_no_link_is_followed_outside_or_round_and_round(call, folder, tool, path):
     assert (await answer(call, tool, path))["code"] == "path_denied"
+
+
+@pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool != "file_info"])
+async def test_where_links_are_blocked_none_is_followed(call, project, tool):
+    (project / "d").mkdir()
+    (project / "d" / "f").write_text("secret")
+    (project / "to-d").symlink_to("d")
+    (project / "to-f").symlink_to("d/f")
+    call.jail = {"block_symlinks": True}
+    for path in ("to-f", "to-d/f", "to-d"):
+        assert (await answer(call, tool, path))["code"] == "path_denied"
+    assert "secret" in await call("read_file", path="d/f")
+    assert "symlink\t-\tto-d" in await call("list_directory")
 
 
 @pytest.mark.parametrize("path", ["to-file", "to-folder", "dangling", "loop", "to-nothing"])
@@ -352,6 +366,39 @@ async def test_of_a_folder_with_a_million_entries_two_hundred_thousand_are_looke
     assert text.split("\n")[-1] == last
     assert folder.told == 200_001
     assert ("0199999.txt" in text) == (arguments.get("pattern") == "0199999.*")
+
+
+CUT = [
+    ("tree", {}),
+    ("glob", {"pattern": "*.py"}),
+    ("list_directory", {"recursive": True, "pattern": "*.py"}),
+    ("grep_files", {"pattern": "x", "target": "path"}),
+    ("grep_files", {"pattern": "(?=x)"}),
+    ("replace_in_files", {"pattern": "x"}),
+    ("replace_in_files", {"pattern": "x", "regex": True}),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments"), CUT)
+async def test_a_walk_over_too_many_entries_says_so_in_its_last_line(call, project, monkeypatch, tool, arguments):
+    for number in range(30):
+        (project / f"{number}.txt").touch()
+    monkeypatch.setitem(ignore.Walk.__init__.__kwdefaults__, "max_entries", 20)
+    monkeypatch.setattr(rg_search, "MAX_ENTRIES", 20)
+    assert (await call(tool, **arguments)).split("\n")[-1] == "... (stopped after 20 entries)"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [*CUT, ("grep_files", {"pattern": "x"}), ("grep_files", {"pattern": "x", "output": "count"}), ("grep_files", {"match": "block", "query": ["x"]})],
+)  # fmt: skip
+async def test_a_walk_that_takes_too_long_says_so_in_its_last_line(call, project, monkeypatch, tool, arguments):
+    for number in range(100):
+        (project / f"{number}.txt").write_text("x")
+    monkeypatch.setitem(ignore.Walk.__init__.__kwdefaults__, "max_seconds", -1.0)
+    for module in (rg_search, backtracking, block_search):
+        monkeypatch.setattr(module, "WALK_SECONDS", 0.0)
+    assert re.fullmatch(r"\.\.\. \(stopped after -?[01] s\)", (await call(tool, **arguments)).split("\n")[-1])
 
 
 SWAPS = (

@@ -241,6 +241,8 @@ async def test_a_large_image_is_sent_up_to_five_mebibytes(call, project):
 async def test_data_of_what_is_no_image_is_not_sent(call, project):
     (project / "a.txt").write_text("x")
     assert (await fields(call, path="a.txt", include_data=True))["data"] is None
+    os.truncate(project / "a.txt", 5 * 2**20 + 1)
+    assert await call.code("file_info", path="a.txt", include_data=True) == "too_large"
 
 
 async def test_a_large_file_is_described_without_reading_all_of_it(call, project):

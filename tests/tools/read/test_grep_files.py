@@ -772,9 +772,15 @@ async def test_every_engine_stops_at_a_nul_below_a_folder(call, project, size, f
     assert answer == found or (size == 60_000 and answer.startswith(found))
 
 
-async def test_line_breaks_lay_out_a_verbose_pattern(call, project):
-    (project / "f").write_text("foobar\n")
-    assert await call("grep_files", pattern="(?x)\n foo # one\n bar") == "f:1: foobar"
+@pytest.mark.parametrize(
+    "pattern",
+    ["(?x)\n foo # one\n bar", "(?x) foo bar # both", "(?ix)FOO # one\nBAR # two", "(?x:foo bar)", "(?x) foo (?-x)bar"],
+)
+@pytest.mark.parametrize("target", ["content", "path"])
+async def test_line_breaks_lay_out_a_verbose_pattern(call, project, pattern, target):
+    (project / "foobar").write_text("foobar\n")
+    found = {"content": "foobar:1: foobar", "path": "foobar"}
+    assert await call("grep_files", pattern=pattern, target=target) == found[target]
 
 
 @pytest.mark.parametrize("pattern", [r"a\x0ab", r"a\x{0A}b", r"a\u000ab"])

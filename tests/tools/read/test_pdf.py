@@ -163,9 +163,38 @@ async def test_the_pages_of_a_pdf_are_read_by_content_and_by_name(call, project)
     for name in ("plain.pdf", "PLAIN.PDF"):
         (project / name).write_text("this is no PDF\n")
         assert await call.code("read_file", path=name) == "binary_file"
-    assert await call.code("read_file", path="by-content", tail=1) == "binary_file"
+    assert await call.code("read_file", path="by-content", start_match=["one"]) == "binary_file"
     (project / "behind-junk").write_bytes(b"\x00\xfe\xff junk\n" + written("one"))
     assert await call("read_file", path="behind-junk") == "--- page 1 ---\none"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        ({"start_line": 2, "end_line": 3}, "one\n--- page 2 ---"),
+        ({"start_line": 4, "end_line": 9, "numbered": True}, "4\ttwo"),
+        ({"end_line": 1}, "--- page 1 ---"),
+        ({"tail": 1, "start_line": 2}, "two"),
+        ({"tail": 9, "numbered": True}, "1\t--- page 1 ---\n2\tone\n3\t--- page 2 ---\n4\ttwo"),
+        ({"numbered": True}, "1\t--- page 1 ---\n2\tone\n3\t--- page 2 ---\n4\ttwo"),
+        ({"start_line": 5}, "start_line 5 is beyond the end of the text"),
+        ({"start_line": 3, "end_line": 2}, "start_line 3 is above end_line 2"),
+    ],
+)
+async def test_the_lines_of_a_pdf_are_those_of_its_text(call, project, arguments, answer):
+    (project / "f").write_bytes(written("one", "two"))
+    got = await call("read_file", path="f", **arguments)
+    assert (got["error"] if isinstance(got, dict) else got) == answer
+
+
+async def test_the_cut_of_a_long_pdf_says_where_to_go_on(call, project):
+    call.tokens = 100
+    (project / "f").write_bytes(written(*(f"the text of page {number}" for number in range(1, 101))))
+    marker = next(line for line in (await call("read_file", path="f")).split("\n") if "tokens cut" in line)
+    start = int(marker.split("start_line=")[1].split("]")[0].split()[0])
+    assert (await call("read_file", path="f", start_line=start, end_line=start + 1)).startswith(
+        f"--- page {start // 2 + 1} ---"
+    )
 
 
 @pytest.mark.parametrize("text", ["this is about %PDF-1.7\n" * 100, "größe\n%PDF-1.4\n", "a %PDF-".ljust(8191) + "ü"])
