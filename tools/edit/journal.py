@@ -198,8 +198,10 @@ class Journal:
                 self.entry.steps.append(step)
                 if not isinstance(step, Put) or step.before is None:
                     continue
-                if step.before.data is None or step.before.size > self.left:
+                if step.before.size > self.left:
                     self.entry.refused = f"what it changed is larger than {self._limit} bytes"
+                elif step.before.data is None:
+                    self.entry.refused = "what it replaced could not be kept"
                 self.entry.size += step.before.size
             if self.entry.refused:
                 self._forget_content()

@@ -12,7 +12,7 @@ from toolbox_mcp.safety.batch import Change, change_all
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.roots import Place
-from toolbox_mcp.tools.edit.journal import Entry, History, Journal, content_after, current, made
+from toolbox_mcp.tools.edit.journal import MAX_CALLS, Entry, History, Journal, content_after, current, made
 from toolbox_mcp.tools.edit.steps import Content, Made, Moved, Put, Step, touched
 
 Contents = dict[Path, Content | None]
@@ -54,7 +54,9 @@ def _chosen(history: History, call_id: str | None) -> Entry:
         if call_id is None:
             raise ToolError(Code.NOT_FOUND, "this session has no change left that can be undone")
         raise ToolError(
-            Code.NOT_FOUND, f"there is no call {call_id[:100]} of this session", "_meta.call_id of an answer names it"
+            Code.NOT_FOUND,
+            f"no change by call {call_id[:100]} is kept for this session",
+            f"_meta.call_id of an answer names it; the latest {MAX_CALLS} are kept",
         )
     if entry.refused:
         raise ToolError(Code.REFUSED, f"{entry.tool} ({entry.call_id}) cannot be undone: {entry.refused}")

@@ -222,7 +222,14 @@ async def test_what_cannot_be_undone_says_so(call, folder, name, arguments, code
     assert await call.code("undo") == "not_found"
 
 
+async def test_what_replaced_a_special_file_says_why_it_cannot_be_undone(call, folder):
+    moved = await call.result("move_file", {"source": "a.txt", "destination": "pipe", "overwrite": True})
+    answer = await call("undo", call_id=moved.meta["call_id"])
+    assert answer["error"].endswith("cannot be undone: what it replaced could not be kept")
+
+
 async def test_unknown_ids_and_nothing_at_all_are_not_found(call, folder):
+    assert (await call("undo", call_id="x"))["error"] == "no change by call x is kept for this session"
     assert await call.code("undo") == "not_found"
     for call_id in ("x", "", "\x00", "x" * 10_000):
         assert await call.code("undo", call_id=call_id) == "not_found"
