@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from toolbox_mcp.safety.entries import make_parents, remove_folders
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, owner_of, permitted
-from toolbox_mcp.safety.putting_back import Outcome, put_back
+from toolbox_mcp.safety.putting_back import Outcome, not_back, put_back
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.renaming import exchange, rename_no_replace
 from toolbox_mcp.safety.roots import Place
@@ -239,8 +239,7 @@ def _taken_back(at: Place, dir_fd: int, temporary: str, put: Seen) -> ToolError:
     try:
         outcome = put_back(dir_fd, temporary, at.name, put)
     except OSError as e:
-        kept = at.folder().child(temporary).shown
-        return ToolError(Code.REFUSED, f"{at.shown} has changed, and what it held is in {kept}: {e.strerror}")
+        return not_back(at, temporary, e)
     if outcome is Outcome.MIXED:
         message = f"{at.shown} has changed since it was read, and again since it was written; it stays so"
         return ToolError(Code.FILE_CHANGED, message, "read it again")

@@ -332,3 +332,112 @@ def test_where_a_save_is_that_could_not_get_its_name_again_is_told(project, both
     assert kept.read_text() == "theirs"
     assert "somebody has saved since" in error
     assert kept.name in error
+
+
+def test_a_source_whose_name_cannot_go_has_it_again(project, both, monkeypatch):
+    expect = read_whole(both.place("b"), 99)[1]
+    before(monkeypatch, os, "unlink", lambda: fails(errno.EIO))
+    assert refused(entries.move, both.place("a"), both.place("b"), overwrite=True, expect=expect)
+    assert holds(project) == {"a": "old a", "b": "old b"}
+
+
+def test_a_source_that_cannot_have_its_name_again_is_told(project, both, monkeypatch):
+    expect = read_whole(both.place("b"), 99)[1]
+
+    def act():
+        (project / "a").write_text("theirs")
+        fails(errno.EIO)
+
+    before(monkeypatch, os, "unlink", act)
+    error = refused(entries.move, both.place("a"), both.place("b"), overwrite=True, expect=expect)
+    kept = next(project.glob(".toolbox-*"))
+    assert holds(project) == {"a": "theirs", "b": "old b", kept.name: "old a"}
+    assert error.startswith("a could not be put back")
+    assert kept.name in error
+
+
+def test_a_destination_that_cannot_be_looked_at_is_put_back(project, both, monkeypatch):
+    expect = read_whole(both.place("b"), 99)[1]
+    before(monkeypatch, states.Seen, "holds", lambda: fails(errno.EMFILE))
+    assert "could not be put back" not in refused(
+        entries.move, both.place("a"), both.place("b"), overwrite=True, expect=expect
+    )
+    assert holds(project) == {"a": "old a", "b": "old b"}
+
+
+def test_a_destination_that_cannot_be_put_back_when_the_source_stays_is_told(project, both, monkeypatch):
+    expect = read_whole(both.place("b"), 99)[1]
+    before(monkeypatch, os, "unlink", lambda: fails(errno.EIO))
+    before(monkeypatch, entries, "put_back", lambda: fails(errno.EIO))
+    error = refused(entries.move, both.place("a"), both.place("b"), overwrite=True, expect=expect)
+    kept = next(project.glob(".toolbox-*"))
+    assert (kept.read_text(), kept.name in error) == ("old b", True)
+
+
+@far
+def test_a_copy_that_cannot_be_looked_at_goes_again(both, project, disk, monkeypatch):
+    before(monkeypatch, far_moves, "signature", nothing, nothing, lambda: fails(errno.EMFILE))
+    assert refused(entries.move, both.place("a"), both.place(str(disk / "b")))
+    assert (holds(project)["a"], holds(disk)) == ("old a", {})
+
+
+@far
+@pytest.mark.parametrize("there", [True, False])
+def test_a_source_whose_name_is_taken_when_its_copy_fails_is_told_and_the_destination_put_back(
+    both, project, disk, monkeypatch, there
+):
+    expect = None
+    if there:
+        (disk / "b").write_text("b")
+        expect = read_whole(both.place(str(disk / "b")), 99)[1]
+
+    def act():
+        (project / "a").write_text("theirs")
+        fails(errno.EIO)
+
+    before(monkeypatch, os, "fsync", nothing, act)
+    error = refused(entries.move, both.place("a"), both.place(str(disk / "b")), overwrite=there, expect=expect)
+    kept = next(project.glob(".toolbox-*"))
+    assert holds(disk) == ({"b": "b"} if there else {})
+    assert holds(project) == {"a": "theirs", "b": "old b", kept.name: "old a"}
+    assert kept.name in error
+
+
+@far
+@pytest.mark.parametrize(("there", "function"), [(True, "put_back"), (False, "remove_again")])
+def test_a_copy_that_cannot_be_taken_back_is_told(both, disk, monkeypatch, there, function):
+    expect = None
+    if there:
+        (disk / "b").write_text("b")
+        expect = read_whole(both.place(str(disk / "b")), 99)[1]
+    before(monkeypatch, far_moves, "_set_aside", lambda: fails(errno.EACCES))
+    before(monkeypatch, far_moves, function, lambda: fails(errno.EIO))
+    error = refused(entries.move, both.place("a"), both.place(str(disk / "b")), overwrite=there, expect=expect)
+    assert error.startswith(f"{disk / 'b'} could not be put back")
+
+
+@far
+def test_where_the_rest_of_a_source_is_that_was_copied_is_told(both, project, disk, monkeypatch):
+    def act():
+        (project / "a").write_text("theirs")
+        fails(errno.EIO)
+
+    before(monkeypatch, far_moves, "remove_tree", act)
+    with pytest.raises(far_moves.SourceLeft) as left:
+        entries.move(both.place("a"), both.place(str(disk / "b")))
+    kept = next(project.glob(".toolbox-*"))
+    assert (kept.read_text(), left.value.hint) == ("old a", f"delete what is left of {kept.name}")
+
+
+@pytest.mark.parametrize("near", [True, pytest.param(False, marks=far)])
+async def test_a_move_says_which_of_its_places_has_just_changed(call, project, disk, monkeypatch, near):
+    call.roots = [project, disk]
+    there = (project if near else disk) / "b"
+    (project / "a").write_text("a")
+    before(monkeypatch, entries, "_rename", lambda: there.write_text("theirs"))
+    assert await call.code("move_file", source="a", destination=str(there)) == "exists"
+    before(monkeypatch, entries, "_rename", lambda: there.unlink())
+    assert await call.code("move_file", source="a", destination=str(there), overwrite=True) == "file_changed"
+    before(monkeypatch, entries, "_rename", lambda: (project / "a").unlink())
+    answer = await call("move_file", source="a", destination=str(there))
+    assert (answer["code"], answer["error"]) == ("not_found", "there is no a")
