@@ -276,9 +276,9 @@ def _content(dir_fd: int, name: str, status: os.stat_result | None, keep: int) -
     """Return the former content if it has at most keep bytes."""
     if status is None or keep <= 0 or status.st_size > keep:
         return None
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(name, "rb", opener=lambda name, _: os.open(name, flags, dir_fd=dir_fd)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return None
         data = file.read(keep + 1)
     return data if len(data) <= keep else None

@@ -140,16 +140,19 @@ def _copy_one(old_fd: int, old_name: str, new_fd: int, new_name: str, status: os
         return
     if not stat.S_ISREG(status.st_mode):
         raise ToolError(Code.REFUSED, "a special file cannot move to another file system")
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with open(os.open(old_name, flags, dir_fd=old_fd), "rb", buffering=0) as old:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(new_name, flags, 0o600, dir_fd=new_fd), "wb", buffering=0) as new:
-            _copy_content(old.fileno(), new.fileno(), status.st_size)
-            group_kept = keep_owner(new.fileno(), owner_of(status))
-            keep_attributes(new.fileno(), old.fileno())
-            os.fchmod(new.fileno(), permitted(status.st_mode, group_kept=group_kept))
-            os.utime(new.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
-            os.fsync(new.fileno())
+    reading = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    writing = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    # What has become a folder is refused, and its descriptor closed, by who opens it.
+    with (
+        open(old_name, "rb", buffering=0, opener=lambda name, _: os.open(name, reading, dir_fd=old_fd)) as old,
+        open(new_name, "wb", buffering=0, opener=lambda name, _: os.open(name, writing, 0o600, dir_fd=new_fd)) as new,
+    ):
+        _copy_content(old.fileno(), new.fileno(), status.st_size)
+        group_kept = keep_owner(new.fileno(), owner_of(status))
+        keep_attributes(new.fileno(), old.fileno())
+        os.fchmod(new.fileno(), permitted(status.st_mode, group_kept=group_kept))
+        os.utime(new.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+        os.fsync(new.fileno())
 
 
 def _copy_content(old: int, new: int, size: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety import atomic, batch, entries, far_moves, putting_back, states
+from toolbox_mcp.safety import atomic, batch, entries, far_moves, putting_back, states, trees
 from toolbox_mcp.safety.atomic import read_whole
 from toolbox_mcp.safety.batch import Change, change_all
 from toolbox_mcp.safety.errors import ToolError
@@ -441,3 +441,26 @@ async def test_a_move_says_which_of_its_places_has_just_changed(call, project, d
     before(monkeypatch, entries, "_rename", lambda: (project / "a").unlink())
     answer = await call("move_file", source="a", destination=str(there))
     assert (answer["code"], answer["error"]) == ("not_found", "there is no a")
+
+
+def test_a_link_that_goes_while_it_is_read_has_changed(project, monkeypatch):
+    (project / "l").symlink_to("a")
+    place = Roots([project]).place("l", follow=False).target()
+    before(monkeypatch, os, "readlink", lambda: fails(errno.EINVAL))
+    assert refused(current, place, 99) == "l has just changed"
+
+
+@far
+@pytest.mark.parametrize("step", [(atomic, "_content"), (trees, "_copy_one")])
+def test_a_file_that_becomes_a_folder_before_it_is_read_leaves_no_descriptor(both, project, disk, monkeypatch, step):
+    def act():
+        (project / "a").unlink()
+        (project / "a").mkdir()
+
+    before(monkeypatch, *step, act)
+    there = len(os.listdir("/dev/fd"))
+    if step[0] is atomic:
+        assert refused(atomic.replace, both.place("a"), b"new", keep=99)
+    else:
+        assert refused(entries.move, both.place("a"), both.place(str(disk / "b")))
+    assert len(os.listdir("/dev/fd")) == there
