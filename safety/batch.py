@@ -134,8 +134,8 @@ class _Batch:
 
     def _finish(self, pool: ThreadPoolExecutor) -> None:
         """Sync the folders and let the old files go. What fails here changes nothing any more."""
-        with suppress(ToolError, OSError):
-            for dir_fd, items in self._folders():
+        for items in self._by_folder():
+            with suppress(ToolError), items[0].change.place.parent() as (dir_fd, _):
                 with suppress(OSError):
                     os.fsync(dir_fd)
                 try:
@@ -159,10 +159,12 @@ class _Batch:
 
     def _folders(self) -> Iterator[tuple[int, list[_Item]]]:
         """Lend each folder's descriptor with the changes in it."""
-        for _, group in groupby(self._items, key=lambda item: item.change.place.path.parent):
-            items = list(group)
+        for items in self._by_folder():
             with items[0].change.place.parent() as (dir_fd, _):
                 yield dir_fd, items
+
+    def _by_folder(self) -> list[list[_Item]]:
+        return [list(group) for _, group in groupby(self._items, key=lambda item: item.change.place.path.parent)]
 
 
 def _told_apart(changes: Sequence[Change]) -> list[Change]:
@@ -275,9 +277,9 @@ def _replace_keeping(item: _Item, dir_fd: int, name: str) -> bool:
             os.link(name, kept, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
         except OSError:
             copied = True
-    if copied:
-        copy(dir_fd, name, dir_fd, kept)
     try:
+        if copied:
+            copy(dir_fd, name, dir_fd, kept)
         os.rename(item.spare, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except BaseException:
         with suppress(OSError):

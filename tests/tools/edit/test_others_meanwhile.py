@@ -464,3 +464,26 @@ def test_a_file_that_becomes_a_folder_before_it_is_read_leaves_no_descriptor(bot
     else:
         assert refused(entries.move, both.place("a"), both.place(str(disk / "b")))
     assert len(os.listdir("/dev/fd")) == there
+
+
+def test_a_folder_that_is_renamed_at_the_end_of_a_batch_leaves_nothing_beside_the_files_of_others(project, monkeypatch):
+    roots = Roots([project])
+    for name in "ab":
+        (project / name).mkdir()
+        (project / name / "f").write_text("old")
+    changes = [Change(p.target(), b"new", read_whole(p, 99)[1]) for p in map(roots.place, ("a/f", "b/f"))]
+    before(monkeypatch, batch._Batch, "_finish", lambda: (project / "a").rename(project / "moved"))
+    change_all(changes)
+    assert holds(project / "b") == {"f": "new"}
+
+
+def test_a_copy_of_a_replaced_file_that_fails_leaves_nothing(project, both, monkeypatch):
+    def copy(old_fd, old_name, new_fd, new_name):
+        os.close(os.open(new_name, os.O_WRONLY | os.O_CREAT, dir_fd=new_fd))
+        fails(errno.ENOSPC)
+
+    monkeypatch.setattr(batch, "exchange", lambda *_: False)
+    monkeypatch.setattr(os, "link", lambda *_, **__: fails(errno.EPERM))
+    monkeypatch.setattr(batch, "copy", copy)
+    assert refused(change_all, rewritten(both))
+    assert holds(project) == {"a": "old a", "b": "old b"}
