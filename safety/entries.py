@@ -21,6 +21,8 @@ from toolbox_mcp.safety.trees import Cursor, Move, remove_tree, traverse
 MAX_NEW_FOLDERS = 8
 """Parent folders that one call may make (TOOLS.md); more is a mistake in the path."""
 
+_NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)  # the same, POSIX leaves it to the system
+
 
 @dataclass(frozen=True)
 class Moved:
@@ -57,9 +59,13 @@ def make_folders(place: Place) -> tuple[Place, ...]:
     made: list[Place] = []
     try:
         for folder in missing:
-            with folder.parent() as (dir_fd, name), suppress(FileExistsError):
-                os.mkdir(name, dir_fd=dir_fd)
-                made.append(folder)
+            with folder.parent() as (dir_fd, name):
+                try:
+                    os.mkdir(name, dir_fd=dir_fd)
+                    made.append(folder)
+                except FileExistsError:
+                    if not stat.S_ISDIR(os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_mode):
+                        raise ToolError(Code.EXISTS, f"{folder.shown} is there and is not a folder") from None
     except (OSError, ToolError) as e:
         remove_folders(made)
         raise (refusal(e, at.shown) if isinstance(e, OSError) else e) from None
@@ -163,15 +169,24 @@ def remove(place: Place, *, recursive: bool = False) -> str:
                 if kind != "directory":
                     os.unlink(name, dir_fd=dir_fd)
                 elif recursive:
-                    _check_tree(at, None)
-                    remove_tree(dir_fd, name)
+                    _remove_all(at, dir_fd)
                 else:
                     os.rmdir(name, dir_fd=dir_fd)
             except OSError as e:
-                if e.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                if e.errno in _NOT_EMPTY:
                     raise _not_empty(at) from None
                 raise refusal(e, at.shown) from None
     return kind
+
+
+def _remove_all(at: Place, dir_fd: int) -> None:
+    _check_tree(at, None)
+    try:
+        remove_tree(dir_fd, at.name)
+    except OSError as e:
+        why = refusal(e, at.shown)
+        code = Code.NOT_EMPTY if e.errno in _NOT_EMPTY else why.code
+        raise ToolError(code, f"{why.error}: a part of it may be gone", "look at what is left") from None
 
 
 def _not_empty(at: Place) -> ToolError:

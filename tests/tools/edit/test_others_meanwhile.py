@@ -487,3 +487,20 @@ def test_a_copy_of_a_replaced_file_that_fails_leaves_nothing(project, both, monk
     monkeypatch.setattr(batch, "copy", copy)
     assert refused(change_all, rewritten(both))
     assert holds(project) == {"a": "old a", "b": "old b"}
+
+
+@pytest.mark.parametrize(("code", "told"), [(errno.ENOTEMPTY, "not_empty"), (errno.EIO, "path_denied")])
+async def test_a_folder_that_is_removed_in_part_is_told(call, project, monkeypatch, code, told):
+    (project / "d").mkdir()
+    (project / "d/f").write_text("f")
+    before(monkeypatch, os, "rmdir", lambda: fails(code))
+    answer = await call("delete_file", path="d", recursive=True, mode="permanent")
+    assert answer["code"] == told
+    assert answer["error"].endswith("a part of it may be gone")
+
+
+async def test_a_file_that_comes_where_a_folder_is_made_is_told(call, project, monkeypatch):
+    before(monkeypatch, os, "mkdir", lambda: (project / "m").write_text("theirs"))
+    assert await call.code("create_directory", path="m") == "exists"
+    before(monkeypatch, os, "mkdir", lambda: (project / "n").mkdir())
+    assert await call("create_directory", path="n") == "n/ already exists"
