@@ -168,6 +168,8 @@ def _replace(
             raise ToolError(Code.EXISTS, f"{at.shown} exists") from None
         except IsADirectoryError:
             raise ToolError(Code.IS_A_DIRECTORY, f"{at.shown} is a folder") from None
+        except FileNotFoundError:
+            raise ToolError(Code.FILE_CHANGED, f"{at.shown}, or its folder, has just gone", "try again") from None
         except OSError as e:
             raise refusal(e, at.shown) from None
     return Written(

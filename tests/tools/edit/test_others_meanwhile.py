@@ -504,3 +504,9 @@ async def test_a_file_that_comes_where_a_folder_is_made_is_told(call, project, m
     assert await call.code("create_directory", path="m") == "exists"
     before(monkeypatch, os, "mkdir", lambda: (project / "n").mkdir())
     assert await call("create_directory", path="n") == "n/ already exists"
+
+
+async def test_a_file_that_goes_while_it_is_written_has_changed(call, project, monkeypatch):
+    (project / "a").write_text("old")
+    before(monkeypatch, atomic, "_content", lambda: (project / "a").unlink())
+    assert await call.code("write_file", path="a", content="new") == "file_changed"
