@@ -13,14 +13,14 @@ from itertools import groupby
 from toolbox_mcp.safety.atomic import check, fill, opened
 from toolbox_mcp.safety.entries import make_parents, remove_folders
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.metadata import Owner, keep_owner, permitted
+from toolbox_mcp.safety.metadata import Owner, keep_owner, keep_owner_of_link, permitted
 from toolbox_mcp.safety.putting_back import Outcome, put_back, remove_again
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.renaming import exchange, rename_no_replace
 from toolbox_mcp.safety.roots import Place, Writable
 from toolbox_mcp.safety.states import Seen
 from toolbox_mcp.safety.temporary import temporary_name
-from toolbox_mcp.safety.trees import copy
+from toolbox_mcp.safety.trees import copy, remove_tree
 
 _AT_ONCE = 64
 """Files between two looks at whether to go on; far below the usual limit of 1,024 descriptors."""
@@ -221,6 +221,8 @@ def _stage(dir_fd: int, item: _Item) -> None:
         if change.link:
             os.symlink(change.data, os.fsencode(item.spare), dir_fd=dir_fd)
             item.staged = True
+            if change.owner:
+                keep_owner_of_link(dir_fd, item.spare, change.owner)
             item.after = replace(Seen.at(dir_fd, item.spare), changed_ns=None)
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -283,7 +285,7 @@ def _replace_keeping(item: _Item, dir_fd: int, name: str) -> bool:
         os.rename(item.spare, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except BaseException:
         with suppress(OSError):
-            os.unlink(kept, dir_fd=dir_fd)
+            remove_tree(dir_fd, kept)
         raise
     item.spare = kept
     return copied

@@ -80,9 +80,9 @@ def _change_places(
     try:
         swapped = replacing and exchange(new_fd, copied.name, new.name)
         if replacing and not swapped:
+            leaving = _set_aside_unchanged(old, old_fd, copied.before)
             if expect:
                 check_expected(new_fd, new, expect)
-            leaving = _set_aside_unchanged(old, old_fd, copied.before)
         if swapped:
             if expect and not expect.holds(new_fd, copied.name):
                 raise just_changed(new)

@@ -11,7 +11,7 @@ from enum import Enum
 from itertools import islice
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, owner_of, permitted
+from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, keep_owner_of_link, owner_of, permitted
 from toolbox_mcp.safety.opening import FOLDER
 
 _CHUNK = 1 << 20
@@ -137,6 +137,7 @@ def _set_times(dir_fd: int, name: str, status: os.stat_result) -> None:
 def _copy_one(old_fd: int, old_name: str, new_fd: int, new_name: str, status: os.stat_result) -> None:
     if stat.S_ISLNK(status.st_mode):
         os.symlink(os.readlink(old_name, dir_fd=old_fd), new_name, dir_fd=new_fd)
+        keep_owner_of_link(new_fd, new_name, owner_of(status))
         return
     if not stat.S_ISREG(status.st_mode):
         raise ToolError(Code.REFUSED, "a special file cannot move to another file system")

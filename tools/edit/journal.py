@@ -258,7 +258,9 @@ def current(place: Place, limit: int) -> Content | None:
                 target = os.fsencode(os.readlink(name, dir_fd=dir_fd))
             except OSError:
                 raise ToolError(Code.FILE_CHANGED, f"{place.shown} has just changed", "try again") from None
-        return Content(etag(target), 0o777, len(target), target, link=True, seen=Seen.of(status))
+        return Content(
+            etag(target), 0o777, len(target), target, link=True, seen=Seen.of(status), owner=owner_of(status)
+        )
     if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
         return Content("", permissions(status), status.st_size, seen=Seen.of(status))
     data, seen = atomic.read_whole(place, limit)

@@ -250,16 +250,17 @@ def test_a_copy_is_on_the_disk_before_its_source_goes(both, disk, monkeypatch):
     assert events.index("synced") < events.index("removed")
 
 
-@pytest.mark.parametrize("near", [True, pytest.param(False, marks=far)])
+@pytest.mark.parametrize(
+    "step", [(entries, "_rename"), *(pytest.param((far_moves, name), marks=far) for name in ("copy", "_set_aside"))]
+)
 def test_a_destination_that_changed_is_not_replaced_where_names_cannot_be_exchanged(
-    both, project, disk, monkeypatch, near
+    both, project, disk, monkeypatch, step
 ):
-    there = project / "b" if near else disk / "b"
+    there = (project if step[0] is entries else disk) / "b"
     there.write_text("b")
     expect = read_whole(both.place(str(there)), 99)[1]
     for module in (entries, far_moves):
         monkeypatch.setattr(module, "exchange", lambda *_, **__: False)
-    step = (entries, "_rename") if near else (far_moves, "copy")
     before(monkeypatch, *step, lambda: there.write_text("theirs"))
     assert refused(entries.move, both.place("a"), both.place(str(there)), overwrite=True, expect=expect)
     assert there.read_text() == "theirs"
@@ -510,3 +511,31 @@ async def test_a_file_that_goes_while_it_is_written_has_changed(call, project, m
     (project / "a").write_text("old")
     before(monkeypatch, atomic, "_content", lambda: (project / "a").unlink())
     assert await call.code("write_file", path="a", content="new") == "file_changed"
+
+
+def test_a_file_that_becomes_a_folder_where_names_cannot_be_exchanged_leaves_no_copy(project, both, monkeypatch):
+    def act():
+        (project / "a").unlink()
+        (project / "a").mkdir()
+        (project / "a/f").write_text("theirs")
+
+    monkeypatch.setattr(batch, "exchange", lambda *_: False)
+    before(monkeypatch, batch, "_replace_keeping", act)
+    assert refused(change_all, rewritten(both))
+    assert holds(project) == {"a/f": "theirs", "b": "old b"}
+
+
+@far
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+async def test_a_link_keeps_its_owner_on_another_disk_and_where_undo_makes_it_again(call, project, disk):
+    call.roots = [project, disk]
+    (project / "a").write_text("a")
+    for path in (project / "l", disk / "m"):
+        path.symlink_to("a")
+        os.lchown(path, 1000, 1001)
+    await call("move_file", source="l", destination=str(disk / "l"))
+    await call("move_file", source="a", destination=str(disk / "m"), overwrite=True)
+    await call("undo")
+    for name in "lm":
+        status = (disk / name).lstat()
+        assert (status.st_uid, status.st_gid) == (1000, 1001)
