@@ -256,7 +256,7 @@ def _swap(item: _Item, dir_fd: int) -> None:
         if change.data is None:
             rename_no_replace(dir_fd, name, dir_fd, item.spare)
         elif not exchange(dir_fd, item.spare, name):
-            copied = _replace_keeping(item, dir_fd, name)
+            copied = _replace_keeping(item, change.expect, dir_fd, name)
     except FileNotFoundError:
         raise _gone(item) from None
     item.swapped = True
@@ -266,10 +266,10 @@ def _swap(item: _Item, dir_fd: int) -> None:
         kept = os.stat(item.spare, dir_fd=dir_fd, follow_symlinks=False)
         expect = replace(expect, dev=kept.st_dev, ino=kept.st_ino)
     if not expect.holds(dir_fd, item.spare):
-        raise ToolError(Code.FILE_CHANGED, f"{change.place.shown} has changed since it was read", "read it again")
+        raise _changed(item)
 
 
-def _replace_keeping(item: _Item, dir_fd: int, name: str) -> bool:
+def _replace_keeping(item: _Item, expect: Seen, dir_fd: int, name: str) -> bool:
     """Do in steps what exchange() does, for systems without it, and tell whether the old file kept is a copy."""
     kept = temporary_name()
     # In a shared folder, where each removes only what is theirs, a second name of another's file would stay.
@@ -282,6 +282,9 @@ def _replace_keeping(item: _Item, dir_fd: int, name: str) -> bool:
     try:
         if copied:
             copy(dir_fd, name, dir_fd, kept)
+            # What is saved while it is copied would be lost, and a part of it taken for what was there.
+            if not expect.holds(dir_fd, name):
+                raise _changed(item)
         os.rename(item.spare, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except BaseException:
         with suppress(OSError):
@@ -326,6 +329,10 @@ def _not_all_back(failure: ToolError, trouble: Sequence[str]) -> ToolError:
     return ToolError(
         Code.REFUSED, f"{failure.error}; {'; '.join(trouble[:_TOLD])}{more}", "the rest is as before; read those again"
     )
+
+
+def _changed(item: _Item) -> ToolError:
+    return ToolError(Code.FILE_CHANGED, f"{item.change.place.shown} has changed since it was read", "read it again")
 
 
 def _gone(item: _Item) -> ToolError:

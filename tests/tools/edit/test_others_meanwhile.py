@@ -539,3 +539,12 @@ async def test_a_link_keeps_its_owner_on_another_disk_and_where_undo_makes_it_ag
     for name in "lm":
         status = (disk / name).lstat()
         assert (status.st_uid, status.st_gid) == (1000, 1001)
+
+
+@pytest.mark.parametrize("step", [(trees, "_copy_one"), (trees, "keep_attributes")])
+def test_a_save_while_a_replaced_file_is_copied_stays(project, both, monkeypatch, step):
+    monkeypatch.setattr(batch, "exchange", lambda *_: False)
+    monkeypatch.setattr(os, "link", lambda *_, **__: fails(errno.EPERM))
+    before(monkeypatch, *step, lambda: save(project / "a", "theirs, and longer"))
+    assert refused(change_all, rewritten(both)) == "a has changed since it was read"
+    assert holds(project) == {"a": "theirs, and longer", "b": "old b"}
