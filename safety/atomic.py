@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from toolbox_mcp.safety.entries import make_parents, remove_folders
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, owner_of, permitted
-from toolbox_mcp.safety.putting_back import Outcome, put_back
+from toolbox_mcp.safety.putting_back import Outcome, not_back, put_back
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.renaming import exchange, rename_no_replace
 from toolbox_mcp.safety.roots import Place
@@ -168,6 +168,8 @@ def _replace(
             raise ToolError(Code.EXISTS, f"{at.shown} exists") from None
         except IsADirectoryError:
             raise ToolError(Code.IS_A_DIRECTORY, f"{at.shown} is a folder") from None
+        except FileNotFoundError:
+            raise ToolError(Code.FILE_CHANGED, f"{at.shown}, or its folder, has just gone", "try again") from None
         except OSError as e:
             raise refusal(e, at.shown) from None
     return Written(
@@ -239,8 +241,7 @@ def _taken_back(at: Place, dir_fd: int, temporary: str, put: Seen) -> ToolError:
     try:
         outcome = put_back(dir_fd, temporary, at.name, put)
     except OSError as e:
-        kept = at.folder().child(temporary).shown
-        return ToolError(Code.REFUSED, f"{at.shown} has changed, and what it held is in {kept}: {e.strerror}")
+        return not_back(at, temporary, e)
     if outcome is Outcome.MIXED:
         message = f"{at.shown} has changed since it was read, and again since it was written; it stays so"
         return ToolError(Code.FILE_CHANGED, message, "read it again")
@@ -277,9 +278,9 @@ def _content(dir_fd: int, name: str, status: os.stat_result | None, keep: int) -
     """Return the former content if it has at most keep bytes."""
     if status is None or keep <= 0 or status.st_size > keep:
         return None
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with open(name, "rb", opener=lambda name, _: os.open(name, flags, dir_fd=dir_fd)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return None
         data = file.read(keep + 1)
     return data if len(data) <= keep else None

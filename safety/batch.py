@@ -13,14 +13,14 @@ from itertools import groupby
 from toolbox_mcp.safety.atomic import check, fill, opened
 from toolbox_mcp.safety.entries import make_parents, remove_folders
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.metadata import Owner, keep_owner, permitted
+from toolbox_mcp.safety.metadata import Owner, keep_owner, keep_owner_of_link, permitted
 from toolbox_mcp.safety.putting_back import Outcome, put_back, remove_again
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.renaming import exchange, rename_no_replace
 from toolbox_mcp.safety.roots import Place, Writable
 from toolbox_mcp.safety.states import Seen
 from toolbox_mcp.safety.temporary import temporary_name
-from toolbox_mcp.safety.trees import copy
+from toolbox_mcp.safety.trees import copy, remove_tree
 
 _AT_ONCE = 64
 """Files between two looks at whether to go on; far below the usual limit of 1,024 descriptors."""
@@ -134,8 +134,8 @@ class _Batch:
 
     def _finish(self, pool: ThreadPoolExecutor) -> None:
         """Sync the folders and let the old files go. What fails here changes nothing any more."""
-        with suppress(ToolError, OSError):
-            for dir_fd, items in self._folders():
+        for items in self._by_folder():
+            with suppress(ToolError), items[0].change.place.parent() as (dir_fd, _):
                 with suppress(OSError):
                     os.fsync(dir_fd)
                 try:
@@ -159,10 +159,12 @@ class _Batch:
 
     def _folders(self) -> Iterator[tuple[int, list[_Item]]]:
         """Lend each folder's descriptor with the changes in it."""
-        for _, group in groupby(self._items, key=lambda item: item.change.place.path.parent):
-            items = list(group)
+        for items in self._by_folder():
             with items[0].change.place.parent() as (dir_fd, _):
                 yield dir_fd, items
+
+    def _by_folder(self) -> list[list[_Item]]:
+        return [list(group) for _, group in groupby(self._items, key=lambda item: item.change.place.path.parent)]
 
 
 def _told_apart(changes: Sequence[Change]) -> list[Change]:
@@ -219,6 +221,8 @@ def _stage(dir_fd: int, item: _Item) -> None:
         if change.link:
             os.symlink(change.data, os.fsencode(item.spare), dir_fd=dir_fd)
             item.staged = True
+            if change.owner:
+                keep_owner_of_link(dir_fd, item.spare, change.owner)
             item.after = replace(Seen.at(dir_fd, item.spare), changed_ns=None)
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -252,7 +256,7 @@ def _swap(item: _Item, dir_fd: int) -> None:
         if change.data is None:
             rename_no_replace(dir_fd, name, dir_fd, item.spare)
         elif not exchange(dir_fd, item.spare, name):
-            copied = _replace_keeping(item, dir_fd, name)
+            copied = _replace_keeping(item, change.expect, dir_fd, name)
     except FileNotFoundError:
         raise _gone(item) from None
     item.swapped = True
@@ -262,10 +266,10 @@ def _swap(item: _Item, dir_fd: int) -> None:
         kept = os.stat(item.spare, dir_fd=dir_fd, follow_symlinks=False)
         expect = replace(expect, dev=kept.st_dev, ino=kept.st_ino)
     if not expect.holds(dir_fd, item.spare):
-        raise ToolError(Code.FILE_CHANGED, f"{change.place.shown} has changed since it was read", "read it again")
+        raise _changed(item)
 
 
-def _replace_keeping(item: _Item, dir_fd: int, name: str) -> bool:
+def _replace_keeping(item: _Item, expect: Seen, dir_fd: int, name: str) -> bool:
     """Do in steps what exchange() does, for systems without it, and tell whether the old file kept is a copy."""
     kept = temporary_name()
     # In a shared folder, where each removes only what is theirs, a second name of another's file would stay.
@@ -275,13 +279,16 @@ def _replace_keeping(item: _Item, dir_fd: int, name: str) -> bool:
             os.link(name, kept, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
         except OSError:
             copied = True
-    if copied:
-        copy(dir_fd, name, dir_fd, kept)
     try:
+        if copied:
+            copy(dir_fd, name, dir_fd, kept)
+            # What is saved while it is copied would be lost, and a part of it taken for what was there.
+            if not expect.holds(dir_fd, name):
+                raise _changed(item)
         os.rename(item.spare, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except BaseException:
         with suppress(OSError):
-            os.unlink(kept, dir_fd=dir_fd)
+            remove_tree(dir_fd, kept)
         raise
     item.spare = kept
     return copied
@@ -322,6 +329,10 @@ def _not_all_back(failure: ToolError, trouble: Sequence[str]) -> ToolError:
     return ToolError(
         Code.REFUSED, f"{failure.error}; {'; '.join(trouble[:_TOLD])}{more}", "the rest is as before; read those again"
     )
+
+
+def _changed(item: _Item) -> ToolError:
+    return ToolError(Code.FILE_CHANGED, f"{item.change.place.shown} has changed since it was read", "read it again")
 
 
 def _gone(item: _Item) -> ToolError:

@@ -10,7 +10,7 @@ from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.far_moves import check_expected, just_changed, move_far
 from toolbox_mcp.safety.opening import Links
 from toolbox_mcp.safety.protected import fold
-from toolbox_mcp.safety.putting_back import put_back
+from toolbox_mcp.safety.putting_back import name_again, not_back, put_back
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.renaming import exchange, give_second_name, rename_no_replace
 from toolbox_mcp.safety.roots import FIND, Place
@@ -20,6 +20,8 @@ from toolbox_mcp.safety.trees import Cursor, Move, remove_tree, traverse
 
 MAX_NEW_FOLDERS = 8
 """Parent folders that one call may make (TOOLS.md); more is a mistake in the path."""
+
+_NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)  # the same, POSIX leaves it to the system
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,13 @@ def make_folders(place: Place) -> tuple[Place, ...]:
     made: list[Place] = []
     try:
         for folder in missing:
-            with folder.parent() as (dir_fd, name), suppress(FileExistsError):
-                os.mkdir(name, dir_fd=dir_fd)
-                made.append(folder)
+            with folder.parent() as (dir_fd, name):
+                try:
+                    os.mkdir(name, dir_fd=dir_fd)
+                    made.append(folder)
+                except FileExistsError:
+                    if not stat.S_ISDIR(os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_mode):
+                        raise ToolError(Code.EXISTS, f"{folder.shown} is there and is not a folder") from None
     except (OSError, ToolError) as e:
         remove_folders(made)
         raise (refusal(e, at.shown) if isinstance(e, OSError) else e) from None
@@ -163,15 +169,24 @@ def remove(place: Place, *, recursive: bool = False) -> str:
                 if kind != "directory":
                     os.unlink(name, dir_fd=dir_fd)
                 elif recursive:
-                    _check_tree(at, None)
-                    remove_tree(dir_fd, name)
+                    _remove_all(at, dir_fd)
                 else:
                     os.rmdir(name, dir_fd=dir_fd)
             except OSError as e:
-                if e.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                if e.errno in _NOT_EMPTY:
                     raise _not_empty(at) from None
                 raise refusal(e, at.shown) from None
     return kind
+
+
+def _remove_all(at: Place, dir_fd: int) -> None:
+    _check_tree(at, None)
+    try:
+        remove_tree(dir_fd, at.name)
+    except OSError as e:
+        why = refusal(e, at.shown)
+        code = Code.NOT_EMPTY if e.errno in _NOT_EMPTY else why.code
+        raise ToolError(code, f"{why.error}: a part of it may be gone", "look at what is left") from None
 
 
 def _not_empty(at: Place) -> ToolError:
@@ -231,33 +246,38 @@ def _rename(old: Place, new: Place, expect: Seen | None, *, replacing: bool, lin
     with old.parent() as (old_fd, old_name), new.parent() as (new_fd, new_name):
         if linked:
             # A rename between two names of one file does nothing.
-            _remove_name(old_fd, old_name, Seen.at(new_fd, new_name))
+            _remove_name(old, old_fd, Seen.at(new_fd, new_name))
             return
         try:
-            if replacing:
-                _replace(old_fd, old_name, new_fd, new, expect)
-            else:
-                rename_no_replace(old_fd, old_name, new_fd, new_name)
+            try:
+                if replacing:
+                    _replace(old, old_fd, new, new_fd, expect)
+                else:
+                    rename_no_replace(old_fd, old_name, new_fd, new_name)
+            except OSError as e:
+                if e.errno != errno.EXDEV:
+                    raise
+                move_far(old, new, old_fd, new_fd, expect, replacing)
         except FileExistsError:
             raise ToolError(Code.EXISTS, f"{new.shown} exists") from None
-        except OSError as e:
-            if e.errno != errno.EXDEV:
-                raise
-            move_far(old, new, old_fd, new_fd, expect, replacing)
+        except FileNotFoundError:
+            if old.stat() is None:
+                raise ToolError(Code.NOT_FOUND, f"there is no {old.shown}") from None
+            raise ToolError(Code.FILE_CHANGED, f"{old.shown} or {new.shown} has just changed", "try again") from None
         for fd in (old_fd, new_fd):
             with suppress(OSError):
                 os.fsync(fd)
 
 
-def _replace(old_fd: int, old_name: str, new_fd: int, new: Place, expect: Seen | None) -> None:
+def _replace(old: Place, old_fd: int, new: Place, new_fd: int, expect: Seen | None) -> None:
     """Rename over what is there, but only over what is in the state expected; without an exchange, as far as a look can tell."""
     if expect is None:
-        os.rename(old_name, new.name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
+        os.rename(old.name, new.name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
         return
     spare = temporary_name()
     source: Seen | None = None
     # With two names the source is not lost whatever comes to one of them.
-    if give_second_name(old_fd, old_name, new_fd, spare):
+    if give_second_name(old_fd, old.name, new_fd, spare):
         try:
             seen = Seen.at(new_fd, spare)
             source = seen if exchange(new_fd, spare, new.name) else None
@@ -267,37 +287,31 @@ def _replace(old_fd: int, old_name: str, new_fd: int, new: Place, expect: Seen |
                     os.unlink(spare, dir_fd=new_fd)
     if source is None:
         check_expected(new_fd, new, expect)
-        os.rename(old_name, new.name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
+        os.rename(old.name, new.name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
         return
-    _check_swapped(new_fd, spare, new, expect, source)
     try:
-        _remove_name(old_fd, old_name, source)
-    except OSError:
-        put_back(new_fd, spare, new.name, source)
+        if not expect.holds(new_fd, spare):
+            raise just_changed(new)
+        _remove_name(old, old_fd, source)
+    except (OSError, ToolError):
+        try:
+            put_back(new_fd, spare, new.name, source)
+        except OSError as e:
+            raise not_back(new, spare, e) from None
         raise
     with suppress(OSError):
         os.unlink(spare, dir_fd=new_fd)
 
 
-def _check_swapped(new_fd: int, spare: str, new: Place, expect: Seen, put: Seen) -> None:
-    """Give what has the spare name its own back where it is not as expected. ToolError file_changed, refused."""
-    try:
-        if expect.holds(new_fd, spare):
-            return
-        put_back(new_fd, spare, new.name, put)
-    except OSError as e:
-        kept = new.folder().child(spare).shown
-        raise ToolError(
-            Code.REFUSED, f"{new.shown} could not be put back: what it held is in {kept}: {e.strerror}"
-        ) from None
-    raise just_changed(new)
-
-
-def _remove_name(dir_fd: int, name: str, file: Seen) -> None:
+def _remove_name(place: Place, dir_fd: int, file: Seen) -> None:
     """Take a name from a file that has another one; what somebody has just saved there keeps it."""
     aside = temporary_name()
-    rename_no_replace(dir_fd, name, dir_fd, aside)
-    if file.is_file(Seen.at(dir_fd, aside)):
-        os.unlink(aside, dir_fd=dir_fd)
-    else:
-        rename_no_replace(dir_fd, aside, dir_fd, name)
+    rename_no_replace(dir_fd, place.name, dir_fd, aside)
+    try:
+        if file.is_file(Seen.at(dir_fd, aside)):
+            os.unlink(aside, dir_fd=dir_fd)
+            return
+    except OSError:
+        name_again(place, dir_fd, aside)
+        raise
+    name_again(place, dir_fd, aside)

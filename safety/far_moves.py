@@ -4,9 +4,10 @@ import errno
 import os
 import stat
 from contextlib import suppress
+from dataclasses import dataclass
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.putting_back import put_back, remove_again
+from toolbox_mcp.safety.putting_back import name_again, not_back, put_back, remove_again
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.renaming import exchange, rename_no_replace
 from toolbox_mcp.safety.roots import Place
@@ -25,93 +26,119 @@ def move_far(old: Place, new: Place, old_fd: int, new_fd: int, expect: Seen | No
     ToolError file_changed, refused; OSError. Then all is as before, but for what others have written and what is told. Raises
     SourceLeft.
     """
-    temporary = temporary_name()
-    try:
-        before = signature(old_fd, old.name, _state)
-        copy(old_fd, old.name, new_fd, temporary)
-        _check_unchanged(old_fd, old.name, before)
-    except BaseException:
-        with suppress(OSError):
-            remove_tree(new_fd, temporary)
-        raise
-    leaving = _change_places(old, new, old_fd, new_fd, temporary, expect, replacing, before)
+    copied = _copied(old, old_fd, new_fd)
+    leaving = _change_places(old, new, old_fd, new_fd, copied, expect, replacing)
     try:
         remove_tree(old_fd, leaving)
     except OSError as e:
-        with suppress(OSError):
+        left = old
+        try:
             _set_back(old, old_fd, leaving)
+        except ToolError:
+            left = old.folder().child(leaving)
         why = refusal(e, old.shown)
         raise SourceLeft(
             why.code,
             f"{why.error}: all of it is copied to {new.shown}, and not all of it could be removed",
-            f"delete what is left of {old.shown}",
+            f"delete what is left of {left.shown}",
         ) from None
 
 
+@dataclass(frozen=True)
+class _Copied:
+    """A copy beside its place. state, signed: its own state and signature; before: the signature of what it is of."""
+
+    name: str
+    state: Seen
+    signed: str
+    before: str
+
+
+def _copied(old: Place, old_fd: int, new_fd: int) -> _Copied:
+    """Copy what does not change meanwhile. A failure leaves nothing. ToolError file_changed, refused; OSError."""
+    name = temporary_name()
+    try:
+        before = signature(old_fd, old.name, _state)
+        copy(old_fd, old.name, new_fd, name)
+        _check_unchanged(old_fd, old.name, before)
+        return _Copied(name, Seen.at(new_fd, name), signature(new_fd, name, _state), before)
+    except BaseException:
+        with suppress(OSError):
+            remove_tree(new_fd, name)
+        raise
+
+
 def _change_places(
-    old: Place, new: Place, old_fd: int, new_fd: int, copied: str, expect: Seen | None, replacing: bool, before: str
+    old: Place, new: Place, old_fd: int, new_fd: int, copied: _Copied, expect: Seen | None, replacing: bool
 ) -> str:
     """Put a copy in its place and set aside what it is of, whose name then is returned; or leave both and remove the copy.
 
-    The copy comes first, so that one of them always has its name, but where it could not be taken back. before: the
-    signature of what was copied.
+    The copy comes first, so that one of them always has its name, but where it could not be taken back.
     """
     swapped = placed = False
     leaving = None
-    put, as_copied = Seen.at(new_fd, copied), signature(new_fd, copied, _state)
     try:
-        swapped = replacing and exchange(new_fd, copied, new.name)
+        swapped = replacing and exchange(new_fd, copied.name, new.name)
         if replacing and not swapped:
+            leaving = _set_aside_unchanged(old, old_fd, copied.before)
             if expect:
                 check_expected(new_fd, new, expect)
-            leaving = _set_aside_unchanged(old, old_fd, before)
         if swapped:
-            if expect and not expect.holds(new_fd, copied):
+            if expect and not expect.holds(new_fd, copied.name):
                 raise just_changed(new)
         elif replacing:
-            os.rename(copied, new.name, src_dir_fd=new_fd, dst_dir_fd=new_fd)
+            os.rename(copied.name, new.name, src_dir_fd=new_fd, dst_dir_fd=new_fd)
         else:
-            rename_no_replace(new_fd, copied, new_fd, new.name)
+            rename_no_replace(new_fd, copied.name, new_fd, new.name)
             placed = True
-        leaving = leaving or _set_aside_unchanged(old, old_fd, before)
+        leaving = leaving or _set_aside_unchanged(old, old_fd, copied.before)
         # What goes away now has to be on the other disk.
         os.fsync(new_fd)
     except BaseException:
-        if leaving:
-            _set_back(old, old_fd, leaving)
-        # Where this fails in turn nothing is removed: then the copy's name is that of what it took the place of.
-        if swapped:
-            put_back(new_fd, copied, new.name, put)
-        elif placed:
-            _remove_copy(new_fd, copied, new, put, as_copied)
-        else:
-            with suppress(OSError):
-                remove_tree(new_fd, copied)
+        try:
+            if leaving:
+                _set_back(old, old_fd, leaving)
+        finally:
+            _take_back(new, new_fd, copied, swapped=swapped, placed=placed)
         raise
     if swapped:
         with suppress(OSError):
-            os.unlink(copied, dir_fd=new_fd)
+            os.unlink(copied.name, dir_fd=new_fd)
     return leaving
 
 
-def _remove_copy(new_fd: int, copied: str, new: Place, put: Seen, as_copied: str) -> None:
-    """Take a copy out of its place, but not what somebody has written there since. copied: a free name. OSError."""
+def _take_back(new: Place, new_fd: int, copied: _Copied, *, swapped: bool, placed: bool) -> None:
+    """Remove a copy, and give what it took the place of its name again. ToolError refused."""
+    try:
+        if swapped:
+            put_back(new_fd, copied.name, new.name, copied.state)
+        elif placed:
+            _remove_copy(new, new_fd, copied)
+        else:
+            with suppress(OSError):
+                remove_tree(new_fd, copied.name)
+    except OSError as e:
+        raise not_back(new, copied.name, e) from None
+
+
+def _remove_copy(new: Place, new_fd: int, copied: _Copied) -> None:
+    """Take a copy out of its place, but not what somebody has written there since. OSError."""
     try:
         status = os.stat(new.name, dir_fd=new_fd, follow_symlinks=False)
     except FileNotFoundError:
         return
     if not stat.S_ISDIR(status.st_mode):
-        remove_again(new_fd, copied, new.name, put)
+        remove_again(new_fd, copied.name, new.name, copied.state)
         return
-    rename_no_replace(new_fd, new.name, new_fd, copied)
-    if signature(new_fd, copied, _state) == as_copied:
-        remove_tree(new_fd, copied)
+    rename_no_replace(new_fd, new.name, new_fd, copied.name)
+    if signature(new_fd, copied.name, _state) == copied.signed:
+        remove_tree(new_fd, copied.name)
     else:
-        rename_no_replace(new_fd, copied, new_fd, new.name)
+        rename_no_replace(new_fd, copied.name, new_fd, new.name)
 
 
 def _set_aside_unchanged(old: Place, dir_fd: int, before: str) -> str:
-    """Do as _set_aside() does, and set back what is not as it was copied. ToolError file_changed."""
+    """Do as _set_aside() does, and set back what is not as it was copied. ToolError file_changed, refused."""
     leaving = _set_aside(old, dir_fd)
     try:
         _check_unchanged(dir_fd, leaving, before)
@@ -144,7 +171,7 @@ def _set_aside(old: Place, dir_fd: int) -> str:
 
 def _set_back(old: Place, dir_fd: int, leaving: str) -> None:
     if leaving != old.name:
-        rename_no_replace(dir_fd, leaving, dir_fd, old.name)
+        name_again(old, dir_fd, leaving)
 
 
 def check_expected(new_fd: int, new: Place, expect: Seen) -> None:

@@ -25,6 +25,12 @@ def keep_owner(fd: int, owner: Owner) -> bool:
     return now.st_gid == group
 
 
+def keep_owner_of_link(dir_fd: int, name: str, owner: Owner) -> None:
+    """Give a link the owner and the group of another, as far as the system allows."""
+    with suppress(OSError):
+        os.chown(name, *owner, dir_fd=dir_fd, follow_symlinks=False)
+
+
 def owner_of(status: os.stat_result) -> Owner:
     """Return to whom something belongs."""
     return status.st_uid, status.st_gid

@@ -5,7 +5,9 @@ import os
 from contextlib import suppress
 from enum import Enum, auto
 
+from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.renaming import exchange, rename_no_replace
+from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.safety.states import Seen
 
 _TURNS = 100
@@ -62,6 +64,24 @@ def remove_again(dir_fd: int, spare: str, name: str, put: Seen) -> Outcome:
     with suppress(FileNotFoundError):
         os.unlink(spare, dir_fd=dir_fd)
     return outcome
+
+
+def not_back(place: Place, spare: str, failure: OSError) -> ToolError:
+    """Return what is to be told where something could not get its place again, or something else could not leave it."""
+    kept = place.folder().child(spare).shown
+    return ToolError(
+        Code.REFUSED,
+        f"{place.shown} could not be put back: what it held, or somebody has saved since, is in {kept}: {failure.strerror}",
+        "look at both",
+    )
+
+
+def name_again(place: Place, dir_fd: int, spare: str) -> None:
+    """Give what has a spare name its own again. ToolError refused, also where something else has that by now."""
+    try:
+        rename_no_replace(dir_fd, spare, dir_fd, place.name)
+    except OSError as e:
+        raise not_back(place, spare, e) from None
 
 
 def _exchanged(dir_fd: int, spare: str, name: str, put: Seen) -> Outcome:

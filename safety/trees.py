@@ -11,7 +11,7 @@ from enum import Enum
 from itertools import islice
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, owner_of, permitted
+from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, keep_owner_of_link, owner_of, permitted
 from toolbox_mcp.safety.opening import FOLDER
 
 _CHUNK = 1 << 20
@@ -137,22 +137,27 @@ def _set_times(dir_fd: int, name: str, status: os.stat_result) -> None:
 def _copy_one(old_fd: int, old_name: str, new_fd: int, new_name: str, status: os.stat_result) -> None:
     if stat.S_ISLNK(status.st_mode):
         os.symlink(os.readlink(old_name, dir_fd=old_fd), new_name, dir_fd=new_fd)
+        keep_owner_of_link(new_fd, new_name, owner_of(status))
         return
     if not stat.S_ISREG(status.st_mode):
         raise ToolError(Code.REFUSED, "a special file cannot move to another file system")
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with open(os.open(old_name, flags, dir_fd=old_fd), "rb", buffering=0) as old:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(new_name, flags, 0o600, dir_fd=new_fd), "wb", buffering=0) as new:
-            _copy_content(old.fileno(), new.fileno(), status.st_size)
-            group_kept = keep_owner(new.fileno(), owner_of(status))
-            keep_attributes(new.fileno(), old.fileno())
-            # Set-id bits say as whom a program runs, so they are kept with both owners, as mv(1) does.
-            same = owner_of(os.fstat(new.fileno())) == owner_of(status)
-            mode = stat.S_IMODE(status.st_mode) if same else permitted(status.st_mode, group_kept=group_kept)
-            os.fchmod(new.fileno(), mode)
-            os.utime(new.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
-            os.fsync(new.fileno())
+    reading = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    writing = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    # What has become a folder is refused, and its descriptor closed, by who opens it.
+    with (
+        open(old_name, "rb", buffering=0, opener=lambda name, _: os.open(name, reading, dir_fd=old_fd)) as old,
+        open(new_name, "wb", buffering=0, opener=lambda name, _: os.open(name, writing, 0o600, dir_fd=new_fd)) as new,
+    ):
+        _copy_content(old.fileno(), new.fileno(), status.st_size)
+        group_kept = keep_owner(new.fileno(), owner_of(status))
+        keep_attributes(new.fileno(), old.fileno())
+        # Set-id bits say as whom a program runs, so they are kept with both owners, as mv(1) does.
+        same = owner_of(os.fstat(new.fileno())) == owner_of(status)
+        os.fchmod(
+            new.fileno(), stat.S_IMODE(status.st_mode) if same else permitted(status.st_mode, group_kept=group_kept)
+        )
+        os.utime(new.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+        os.fsync(new.fileno())
 
 
 def _copy_content(old: int, new: int, size: int) -> None:

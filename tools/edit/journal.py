@@ -12,7 +12,7 @@ from threading import RLock
 from toolbox_mcp.safety import atomic
 from toolbox_mcp.safety.atomic import LetGo, Written
 from toolbox_mcp.safety.batch import Change, Changed, change_all
-from toolbox_mcp.safety.errors import ToolError
+from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.metadata import owner_of
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.safety.states import Seen, etag
@@ -249,15 +249,20 @@ def current(place: Place, limit: int) -> Content | None:
     """Return what a place without links on the way holds; None where nothing is.
 
     Its data is left out above limit bytes, and for what is neither a file nor a link; then the etag is empty. ToolError
-    path_denied.
+    path_denied, file_changed.
     """
     status = place.stat()
     if status is None:
         return None
     if stat.S_ISLNK(status.st_mode):
         with place.parent() as (dir_fd, name):
-            target = os.fsencode(os.readlink(name, dir_fd=dir_fd))
-        return Content(etag(target), 0o777, len(target), target, link=True, seen=Seen.of(status))
+            try:
+                target = os.fsencode(os.readlink(name, dir_fd=dir_fd))
+            except OSError:
+                raise ToolError(Code.FILE_CHANGED, f"{place.shown} has just changed", "try again") from None
+        return Content(
+            etag(target), 0o777, len(target), target, link=True, seen=Seen.of(status), owner=owner_of(status)
+        )
     if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
         return Content("", permissions(status), status.st_size, seen=Seen.of(status))
     data, seen = atomic.read_whole(place, limit)

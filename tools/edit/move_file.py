@@ -1,8 +1,10 @@
 """move_file."""
 
+from contextlib import suppress
 from functools import partial
 
 from toolbox_mcp.safety import entries
+from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.far_moves import SourceLeft
 from toolbox_mcp.safety.paths import WriteEntry
 from toolbox_mcp.safety.roots import Place
@@ -33,7 +35,8 @@ def _move(source: Place, destination: Place, overwrite: bool, journal: Journal) 
             moved = entries.move(old, new, overwrite=replaced is not None, expect=replaced.seen if replaced else None)
         except SourceLeft:
             if replaced:
-                journal.note([Put(new, replaced, current(new, journal.left))])
+                with suppress(ToolError):
+                    journal.note([Put(new, replaced, current(new, journal.left))])
             raise
         journal.note(made(moved.folders))
         if moved.replaced:

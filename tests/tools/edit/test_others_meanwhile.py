@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety import atomic, batch, entries, far_moves, putting_back, states
+from toolbox_mcp.safety import atomic, batch, entries, far_moves, putting_back, states, trees
 from toolbox_mcp.safety.atomic import read_whole
 from toolbox_mcp.safety.batch import Change, change_all
 from toolbox_mcp.safety.errors import ToolError
@@ -250,16 +250,17 @@ def test_a_copy_is_on_the_disk_before_its_source_goes(both, disk, monkeypatch):
     assert events.index("synced") < events.index("removed")
 
 
-@pytest.mark.parametrize("near", [True, pytest.param(False, marks=far)])
+@pytest.mark.parametrize(
+    "step", [(entries, "_rename"), *(pytest.param((far_moves, name), marks=far) for name in ("copy", "_set_aside"))]
+)
 def test_a_destination_that_changed_is_not_replaced_where_names_cannot_be_exchanged(
-    both, project, disk, monkeypatch, near
+    both, project, disk, monkeypatch, step
 ):
-    there = project / "b" if near else disk / "b"
+    there = (project if step[0] is entries else disk) / "b"
     there.write_text("b")
     expect = read_whole(both.place(str(there)), 99)[1]
     for module in (entries, far_moves):
         monkeypatch.setattr(module, "exchange", lambda *_, **__: False)
-    step = (entries, "_rename") if near else (far_moves, "copy")
     before(monkeypatch, *step, lambda: there.write_text("theirs"))
     assert refused(entries.move, both.place("a"), both.place(str(there)), overwrite=True, expect=expect)
     assert there.read_text() == "theirs"
@@ -332,3 +333,218 @@ def test_where_a_save_is_that_could_not_get_its_name_again_is_told(project, both
     assert kept.read_text() == "theirs"
     assert "somebody has saved since" in error
     assert kept.name in error
+
+
+def test_a_source_whose_name_cannot_go_has_it_again(project, both, monkeypatch):
+    expect = read_whole(both.place("b"), 99)[1]
+    before(monkeypatch, os, "unlink", lambda: fails(errno.EIO))
+    assert refused(entries.move, both.place("a"), both.place("b"), overwrite=True, expect=expect)
+    assert holds(project) == {"a": "old a", "b": "old b"}
+
+
+def test_a_source_that_cannot_have_its_name_again_is_told(project, both, monkeypatch):
+    expect = read_whole(both.place("b"), 99)[1]
+
+    def act():
+        (project / "a").write_text("theirs")
+        fails(errno.EIO)
+
+    before(monkeypatch, os, "unlink", act)
+    error = refused(entries.move, both.place("a"), both.place("b"), overwrite=True, expect=expect)
+    kept = next(project.glob(".toolbox-*"))
+    assert holds(project) == {"a": "theirs", "b": "old b", kept.name: "old a"}
+    assert error.startswith("a could not be put back")
+    assert kept.name in error
+
+
+def test_a_destination_that_cannot_be_looked_at_is_put_back(project, both, monkeypatch):
+    expect = read_whole(both.place("b"), 99)[1]
+    before(monkeypatch, states.Seen, "holds", lambda: fails(errno.EMFILE))
+    assert "could not be put back" not in refused(
+        entries.move, both.place("a"), both.place("b"), overwrite=True, expect=expect
+    )
+    assert holds(project) == {"a": "old a", "b": "old b"}
+
+
+def test_a_destination_that_cannot_be_put_back_when_the_source_stays_is_told(project, both, monkeypatch):
+    expect = read_whole(both.place("b"), 99)[1]
+    before(monkeypatch, os, "unlink", lambda: fails(errno.EIO))
+    before(monkeypatch, entries, "put_back", lambda: fails(errno.EIO))
+    error = refused(entries.move, both.place("a"), both.place("b"), overwrite=True, expect=expect)
+    kept = next(project.glob(".toolbox-*"))
+    assert (kept.read_text(), kept.name in error) == ("old b", True)
+
+
+@far
+def test_a_copy_that_cannot_be_looked_at_goes_again(both, project, disk, monkeypatch):
+    before(monkeypatch, far_moves, "signature", nothing, nothing, lambda: fails(errno.EMFILE))
+    assert refused(entries.move, both.place("a"), both.place(str(disk / "b")))
+    assert (holds(project)["a"], holds(disk)) == ("old a", {})
+
+
+@far
+@pytest.mark.parametrize("there", [True, False])
+def test_a_source_whose_name_is_taken_when_its_copy_fails_is_told_and_the_destination_put_back(
+    both, project, disk, monkeypatch, there
+):
+    expect = None
+    if there:
+        (disk / "b").write_text("b")
+        expect = read_whole(both.place(str(disk / "b")), 99)[1]
+
+    def act():
+        (project / "a").write_text("theirs")
+        fails(errno.EIO)
+
+    before(monkeypatch, os, "fsync", nothing, act)
+    error = refused(entries.move, both.place("a"), both.place(str(disk / "b")), overwrite=there, expect=expect)
+    kept = next(project.glob(".toolbox-*"))
+    assert holds(disk) == ({"b": "b"} if there else {})
+    assert holds(project) == {"a": "theirs", "b": "old b", kept.name: "old a"}
+    assert kept.name in error
+
+
+@far
+@pytest.mark.parametrize(("there", "function"), [(True, "put_back"), (False, "remove_again")])
+def test_a_copy_that_cannot_be_taken_back_is_told(both, disk, monkeypatch, there, function):
+    expect = None
+    if there:
+        (disk / "b").write_text("b")
+        expect = read_whole(both.place(str(disk / "b")), 99)[1]
+    before(monkeypatch, far_moves, "_set_aside", lambda: fails(errno.EACCES))
+    before(monkeypatch, far_moves, function, lambda: fails(errno.EIO))
+    error = refused(entries.move, both.place("a"), both.place(str(disk / "b")), overwrite=there, expect=expect)
+    assert error.startswith(f"{disk / 'b'} could not be put back")
+
+
+@far
+def test_where_the_rest_of_a_source_is_that_was_copied_is_told(both, project, disk, monkeypatch):
+    def act():
+        (project / "a").write_text("theirs")
+        fails(errno.EIO)
+
+    before(monkeypatch, far_moves, "remove_tree", act)
+    with pytest.raises(far_moves.SourceLeft) as left:
+        entries.move(both.place("a"), both.place(str(disk / "b")))
+    kept = next(project.glob(".toolbox-*"))
+    assert (kept.read_text(), left.value.hint) == ("old a", f"delete what is left of {kept.name}")
+
+
+@pytest.mark.parametrize("near", [True, pytest.param(False, marks=far)])
+async def test_a_move_says_which_of_its_places_has_just_changed(call, project, disk, monkeypatch, near):
+    call.roots = [project, disk]
+    there = (project if near else disk) / "b"
+    (project / "a").write_text("a")
+    before(monkeypatch, entries, "_rename", lambda: there.write_text("theirs"))
+    assert await call.code("move_file", source="a", destination=str(there)) == "exists"
+    before(monkeypatch, entries, "_rename", lambda: there.unlink())
+    assert await call.code("move_file", source="a", destination=str(there), overwrite=True) == "file_changed"
+    before(monkeypatch, entries, "_rename", lambda: (project / "a").unlink())
+    answer = await call("move_file", source="a", destination=str(there))
+    assert (answer["code"], answer["error"]) == ("not_found", "there is no a")
+
+
+def test_a_link_that_goes_while_it_is_read_has_changed(project, monkeypatch):
+    (project / "l").symlink_to("a")
+    place = Roots([project]).place("l", follow=False).target()
+    before(monkeypatch, os, "readlink", lambda: fails(errno.EINVAL))
+    assert refused(current, place, 99) == "l has just changed"
+
+
+@far
+@pytest.mark.parametrize("step", [(atomic, "_content"), (trees, "_copy_one")])
+def test_a_file_that_becomes_a_folder_before_it_is_read_leaves_no_descriptor(both, project, disk, monkeypatch, step):
+    def act():
+        (project / "a").unlink()
+        (project / "a").mkdir()
+
+    before(monkeypatch, *step, act)
+    there = len(os.listdir("/dev/fd"))
+    if step[0] is atomic:
+        assert refused(atomic.replace, both.place("a"), b"new", keep=99)
+    else:
+        assert refused(entries.move, both.place("a"), both.place(str(disk / "b")))
+    assert len(os.listdir("/dev/fd")) == there
+
+
+def test_a_folder_that_is_renamed_at_the_end_of_a_batch_leaves_nothing_beside_the_files_of_others(project, monkeypatch):
+    roots = Roots([project])
+    for name in "ab":
+        (project / name).mkdir()
+        (project / name / "f").write_text("old")
+    changes = [Change(p.target(), b"new", read_whole(p, 99)[1]) for p in map(roots.place, ("a/f", "b/f"))]
+    before(monkeypatch, batch._Batch, "_finish", lambda: (project / "a").rename(project / "moved"))
+    change_all(changes)
+    assert holds(project / "b") == {"f": "new"}
+
+
+def test_a_copy_of_a_replaced_file_that_fails_leaves_nothing(project, both, monkeypatch):
+    def copy(old_fd, old_name, new_fd, new_name):
+        os.close(os.open(new_name, os.O_WRONLY | os.O_CREAT, dir_fd=new_fd))
+        fails(errno.ENOSPC)
+
+    monkeypatch.setattr(batch, "exchange", lambda *_: False)
+    monkeypatch.setattr(os, "link", lambda *_, **__: fails(errno.EPERM))
+    monkeypatch.setattr(batch, "copy", copy)
+    assert refused(change_all, rewritten(both))
+    assert holds(project) == {"a": "old a", "b": "old b"}
+
+
+@pytest.mark.parametrize(("code", "told"), [(errno.ENOTEMPTY, "not_empty"), (errno.EIO, "path_denied")])
+async def test_a_folder_that_is_removed_in_part_is_told(call, project, monkeypatch, code, told):
+    (project / "d").mkdir()
+    (project / "d/f").write_text("f")
+    before(monkeypatch, os, "rmdir", lambda: fails(code))
+    answer = await call("delete_file", path="d", recursive=True, mode="permanent")
+    assert answer["code"] == told
+    assert answer["error"].endswith("a part of it may be gone")
+
+
+async def test_a_file_that_comes_where_a_folder_is_made_is_told(call, project, monkeypatch):
+    before(monkeypatch, os, "mkdir", lambda: (project / "m").write_text("theirs"))
+    assert await call.code("create_directory", path="m") == "exists"
+    before(monkeypatch, os, "mkdir", lambda: (project / "n").mkdir())
+    assert await call("create_directory", path="n") == "n/ already exists"
+
+
+async def test_a_file_that_goes_while_it_is_written_has_changed(call, project, monkeypatch):
+    (project / "a").write_text("old")
+    before(monkeypatch, atomic, "_content", lambda: (project / "a").unlink())
+    assert await call.code("write_file", path="a", content="new") == "file_changed"
+
+
+def test_a_file_that_becomes_a_folder_where_names_cannot_be_exchanged_leaves_no_copy(project, both, monkeypatch):
+    def act():
+        (project / "a").unlink()
+        (project / "a").mkdir()
+        (project / "a/f").write_text("theirs")
+
+    monkeypatch.setattr(batch, "exchange", lambda *_: False)
+    before(monkeypatch, batch, "_replace_keeping", act)
+    assert refused(change_all, rewritten(both))
+    assert holds(project) == {"a/f": "theirs", "b": "old b"}
+
+
+@far
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+async def test_a_link_keeps_its_owner_on_another_disk_and_where_undo_makes_it_again(call, project, disk):
+    call.roots = [project, disk]
+    (project / "a").write_text("a")
+    for path in (project / "l", disk / "m"):
+        path.symlink_to("a")
+        os.lchown(path, 1000, 1001)
+    await call("move_file", source="l", destination=str(disk / "l"))
+    await call("move_file", source="a", destination=str(disk / "m"), overwrite=True)
+    await call("undo")
+    for name in "lm":
+        status = (disk / name).lstat()
+        assert (status.st_uid, status.st_gid) == (1000, 1001)
+
+
+@pytest.mark.parametrize("step", [(trees, "_copy_one"), (trees, "keep_attributes")])
+def test_a_save_while_a_replaced_file_is_copied_stays(project, both, monkeypatch, step):
+    monkeypatch.setattr(batch, "exchange", lambda *_: False)
+    monkeypatch.setattr(os, "link", lambda *_, **__: fails(errno.EPERM))
+    before(monkeypatch, *step, lambda: save(project / "a", "theirs, and longer"))
+    assert refused(change_all, rewritten(both)) == "a has changed since it was read"
+    assert holds(project) == {"a": "theirs, and longer", "b": "old b"}
