@@ -13,7 +13,7 @@ from itertools import groupby
 from toolbox_mcp.safety.atomic import check, fill, opened
 from toolbox_mcp.safety.entries import make_parents, remove_folders
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.metadata import Owner, keep_owner, keep_owner_of_link, permitted
+from toolbox_mcp.safety.metadata import Attributes, Owner, give_attributes, keep_owner, keep_owner_of_link, permitted
 from toolbox_mcp.safety.putting_back import Outcome, put_back, remove_again
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.renaming import exchange, rename_no_replace
@@ -38,8 +38,8 @@ class Change:
 
     place: with its links followed. data: the content of a file; None removes what is there. expect: the state of
     the file that is there; None where nothing may be there. mode: permission bits; None keeps those of the file.
-    owner: to whom a file belongs that is created, as far as the system allows. link: data is the target of a symbolic link
-    instead.
+    owner, attributes: to whom a file belongs that is created, and its extended attributes, as far as the system allows.
+    link: data is the target of a symbolic link instead.
     """
 
     place: Place
@@ -48,6 +48,7 @@ class Change:
     mode: int | None = None
     link: bool = False
     owner: Owner | None = None
+    attributes: Attributes | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class _Batch:
                     os.fsync(dir_fd)
                 try:
                     _each(pool, partial(_unlink, dir_fd), items)
-                except RuntimeError:  # the system gives no thread
+                except ToolError:  # the system gives no thread
                     for item in items:
                         _unlink(dir_fd, item)
 
@@ -232,6 +233,8 @@ def _stage(dir_fd: int, item: _Item) -> None:
             mode = change.mode
             if status is None and change.owner and not keep_owner(fd, change.owner) and mode is not None:
                 mode = permitted(mode, group_kept=False)
+            if status is None and change.attributes:
+                give_attributes(fd, change.attributes)
             with opened(dir_fd, change.place.name if status else None) as old:
                 fill(fd, change.data, status, mode, old)
             os.fsync(fd)
@@ -345,16 +348,16 @@ def _unlink(dir_fd: int, item: _Item) -> None:
 
 
 def _each(pool: ThreadPoolExecutor, act: Callable[[_Item], None], items: Sequence[_Item]) -> None:
-    """Act on some items at a time; a failure is raised when none is acted on any more."""
+    """Act on some items at a time; a failure is raised when none is acted on any more. ToolError refused: no threads."""
     if len(items) == 1:
         act(items[0])
         return
     try:
         doing = [pool.submit(act, item) for item in items]
-    except BaseException:
-        # The system gives no more threads; those that are at work have to leave the folder before it is closed.
+    except RuntimeError:
+        # Those that are at work have to leave the folder before it is closed.
         pool.shutdown(cancel_futures=True)
-        raise
+        raise ToolError(Code.REFUSED, "the system has no more threads to spare", "try again later") from None
     wait(doing)
     for one in doing:
         one.result()

@@ -9,6 +9,8 @@ _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")
 
 Owner = tuple[int, int]
 """Ids of the user and the group."""
+Attributes = dict[str, bytes]
+"""Extended attributes by name."""
 
 
 def keep_owner(fd: int, owner: Owner) -> bool:
@@ -45,12 +47,25 @@ def permitted(mode: int, *, group_kept: bool) -> int:
     return mode if group_kept else mode & (~0o070 | (mode & 0o007) << 3)
 
 
+def attributes_of(fd: int) -> Attributes:
+    """Return the extended attributes of an open file that follow its content, as far as the system tells."""
+    found: Attributes = {}
+    if hasattr(os, "listxattr"):
+        with suppress(OSError):
+            for name in os.listxattr(fd):
+                if name.startswith(_KEPT_ATTRIBUTES):
+                    with suppress(OSError):
+                        found[name] = os.getxattr(fd, name)
+    return found
+
+
+def give_attributes(fd: int, attributes: Attributes) -> None:
+    """Give an open file extended attributes, as far as the system allows."""
+    for name, value in attributes.items():
+        with suppress(OSError):
+            os.setxattr(fd, name, value)
+
+
 def keep_attributes(fd: int, old: int) -> None:
     """Copy the extended attributes of an open file to another, as far as the system allows."""
-    if not hasattr(os, "listxattr"):
-        return
-    with suppress(OSError):
-        for attribute in os.listxattr(old):
-            if attribute.startswith(_KEPT_ATTRIBUTES):
-                with suppress(OSError):
-                    os.setxattr(fd, attribute, os.getxattr(old, attribute))
+    give_attributes(fd, attributes_of(old))

@@ -199,6 +199,8 @@ class Opener:
             return None
         try:
             return os.fstat(fd)
+        except OSError:  # as of a file that has gone from a network file system
+            return None
         finally:
             os.close(fd)
 
@@ -248,10 +250,13 @@ class Opener:
             fd = self._beneath(dir_fd, name, flags, Links.NONE)
         else:
             fd = self._same_mount(dir_fd, os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd))
-        # O_PATH opens a link itself.
-        if flags & _O_PATH and links is Links.FOLLOW and stat.S_ISLNK(os.fstat(fd).st_mode):
+        try:
+            # O_PATH opens a link itself.
+            if flags & _O_PATH and links is Links.FOLLOW and stat.S_ISLNK(os.fstat(fd).st_mode):
+                raise _loop()
+        except OSError:
             os.close(fd)
-            raise _loop()
+            raise
         return fd
 
     def _status(self, dir_fd: int, name: str, links: Links) -> os.stat_result:
@@ -263,9 +268,12 @@ class Opener:
         return status
 
     def _same_mount(self, parent: int, fd: int) -> int:
-        if self.no_xdev and _mount(parent) != _mount(fd):
+        try:
+            if self.no_xdev and _mount(parent) != _mount(fd):
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        except OSError:
             os.close(fd)
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+            raise
         return fd
 
 

@@ -198,8 +198,12 @@ class Place:
             # Looking before opening: opening a device can already do something.
             if stat.S_ISREG(self._stat(self.links).st_mode):
                 fd = self._open(os.O_RDONLY)
-                if stat.S_ISREG(os.fstat(fd).st_mode):
-                    return fd
+                try:
+                    if stat.S_ISREG(os.fstat(fd).st_mode):
+                        return fd
+                except OSError:
+                    os.close(fd)
+                    raise
                 os.close(fd)
         except OSError as e:
             if e.errno not in _MISSING:

@@ -285,7 +285,7 @@ def test_a_system_without_threads_to_spare_leaves_nothing_behind(files, rewritte
     monkeypatch.setattr(threading.Thread, "start", started)
     monkeypatch.setattr(batch, "_stage", staged)
     monkeypatch.setattr(ThreadPoolExecutor, "shutdown", ended)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(ToolError, match="no more threads"):
         change_all(rewritten())
     assert not lost
     assert state(files) == before
@@ -316,13 +316,13 @@ def test_a_folder_is_not_moved_away_while_its_files_change(files, roots, rewritt
 
 
 def test_old_files_go_also_where_the_system_gives_no_thread(files, rewritten, monkeypatch):
-    def each(pool, act, items):
+    def submit(pool, act, item):
         if act.func is batch._unlink:
             raise RuntimeError("can't start new thread")
-        real(pool, act, items)
+        return real(pool, act, item)
 
-    real = batch._each
-    monkeypatch.setattr(batch, "_each", each)
+    real = ThreadPoolExecutor.submit
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", submit)
     change_all(rewritten())
     assert {path.read_text() for path in files.glob("?/?")} == {"new 1", "new 2", "new 3"}
     assert sorted(files.rglob("*")) == sorted([*files.glob("?"), *files.glob("?/?")])

@@ -1,3 +1,4 @@
+import errno
 import os
 import socket
 import sys
@@ -516,3 +517,17 @@ def test_closing_twice_closes_nothing_else(tmp_path):
     roots.close()
     for fd in others:
         os.close(fd)
+
+
+def test_a_file_that_goes_once_it_is_open_is_refused_and_leaves_no_descriptor(project, roots, outcome, monkeypatch):
+    (project / "a").touch()
+    real, held = os.fstat, len(os.listdir("/proc/self/fd"))
+
+    def gone(fd):
+        raise OSError(errno.ESTALE, "")
+
+    monkeypatch.setattr(os, "fstat", gone)
+    assert outcome(lambda: roots.place("a").open_file()) == "path_denied"
+    outcome(lambda: roots.place("a").target())
+    monkeypatch.setattr(os, "fstat", real)
+    assert len(os.listdir("/proc/self/fd")) == held

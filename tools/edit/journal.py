@@ -5,7 +5,7 @@ import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from threading import RLock
 
@@ -13,7 +13,7 @@ from toolbox_mcp.safety import atomic
 from toolbox_mcp.safety.atomic import LetGo, Written
 from toolbox_mcp.safety.batch import Change, Changed, change_all
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.metadata import owner_of
+from toolbox_mcp.safety.metadata import Attributes, attributes_of, owner_of
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.safety.states import Seen, etag
 from toolbox_mcp.safety.trees import signature
@@ -266,4 +266,29 @@ def current(place: Place, limit: int) -> Content | None:
     if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
         return Content("", permissions(status), status.st_size, seen=Seen.of(status))
     data, seen = atomic.read_whole(place, limit)
-    return Content(etag(data), permissions(status), len(data), data, seen=seen, owner=owner_of(status))
+    return Content(
+        etag(data),
+        permissions(status),
+        len(data),
+        data,
+        seen=seen,
+        owner=owner_of(status),
+        attributes=_attributes(place),
+    )
+
+
+def identified(place: Place) -> Content | None:
+    """Return what current() does, without the data of a file, whatever its size. ToolError as there, not_a_file."""
+    content = current(place, 0)
+    if content is None or content.etag:
+        return content
+    tag, seen = atomic.digested(place)
+    return replace(content, etag=tag, size=seen.size, seen=seen)
+
+
+def _attributes(place: Place) -> Attributes:
+    fd = place.open_file()
+    try:
+        return attributes_of(fd)
+    finally:
+        os.close(fd)

@@ -9,7 +9,7 @@ from toolbox_mcp.safety.far_moves import SourceLeft
 from toolbox_mcp.safety.paths import WriteEntry
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.edit.journal import current, made
+from toolbox_mcp.tools.edit.journal import current, identified, made
 from toolbox_mcp.tools.edit.steps import Put
 from toolbox_mcp.tools.results import Text
 from toolbox_mcp.tools.services import Journal, Seen
@@ -36,7 +36,7 @@ def _move(source: Place, destination: Place, overwrite: bool, journal: Journal) 
         except SourceLeft:
             if replaced:
                 with suppress(ToolError):
-                    journal.note([Put(new, replaced, current(new, journal.left))])
+                    journal.note([Put(new, replaced, identified(new))])
             raise
         journal.note(made(moved.folders))
         if moved.replaced:

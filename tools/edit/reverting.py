@@ -160,6 +160,7 @@ def _put_back(puts: Sequence[Put], there: Contents, history: History) -> list[St
                 mode=wanted.mode if wanted and not wanted.link else None,
                 link=wanted is not None and wanted.link,
                 owner=wanted.owner if wanted else None,
+                attributes=wanted.attributes if wanted else None,
             )
         )
     by_path = {put.place.path: put for put in puts}

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from os import stat_result
 
-from toolbox_mcp.safety.metadata import Owner
+from toolbox_mcp.safety.metadata import Attributes, Owner
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.safety.states import Seen
 
@@ -18,7 +18,8 @@ class Content:
     """A file, or a symbolic link, at one moment.
 
     mode: permission bits. size: bytes. data: the bytes, of a link its target; None where only the rest is known. seen: the
-    state by which the system knew the file. owner: to whom it belonged, where that was looked at.
+    state by which the system knew the file. owner, attributes: to whom it belonged, and its extended attributes, where these
+    were looked at.
     """
 
     etag: str
@@ -28,6 +29,7 @@ class Content:
     link: bool = False
     seen: Seen | None = None
     owner: Owner | None = None
+    attributes: Attributes | None = field(default=None, repr=False)
 
     def same(self, other: "Content") -> bool:
         """Tell whether another one has the same bytes and mode."""

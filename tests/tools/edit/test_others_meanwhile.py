@@ -16,6 +16,7 @@ from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.roots import Roots
 from toolbox_mcp.tools.edit.journal import History, current
 from toolbox_mcp.tools.edit.reverting import revert
+from toolbox_mcp.tools.settings import ToolSettings
 
 MEMORY = Path("/dev/shm")
 far = pytest.mark.skipif(not MEMORY.is_dir(), reason="there is no second file system to move to")
@@ -218,16 +219,20 @@ def test_a_save_of_the_source_behind_the_last_look_stops_a_move_to_another_file_
 
 
 @far
-async def test_what_a_copy_replaced_comes_back_though_its_source_could_not_be_removed(call, project, disk, monkeypatch):
+@pytest.mark.parametrize("text", ["a", "a longer source than is kept"])
+async def test_what_a_copy_replaced_comes_back_though_its_source_could_not_be_removed(
+    call, project, disk, monkeypatch, text
+):
     call.roots = [project, disk]
-    (project / "a").write_text("a")
+    call.settings = ToolSettings(undo_max_bytes=10)
+    (project / "a").write_text(text)
     (disk / "b").write_text("b")
     before(monkeypatch, far_moves, "remove_tree", lambda: fails(errno.EIO))
     answer = await call("move_file", source="a", destination=str(disk / "b"), overwrite=True)
     assert "not all of it could be removed" in answer["error"]
-    assert (holds(project), holds(disk)) == ({"a": "a"}, {"b": "a"})
+    assert (holds(project), holds(disk)) == ({"a": text}, {"b": text})
     await call("undo")
-    assert (holds(project), holds(disk)) == ({"a": "a"}, {"b": "b"})
+    assert (holds(project), holds(disk)) == ({"a": text}, {"b": "b"})
 
 
 @far

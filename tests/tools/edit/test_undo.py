@@ -4,6 +4,7 @@ import random
 import re
 import shutil
 import stat
+import struct
 from pathlib import Path
 
 import pytest
@@ -226,6 +227,20 @@ async def test_what_replaced_a_special_file_says_why_it_cannot_be_undone(call, f
     moved = await call.result("move_file", {"source": "a.txt", "destination": "pipe", "overwrite": True})
     answer = await call("undo", call_id=moved.meta["call_id"])
     assert answer["error"].endswith("cannot be undone: what it replaced could not be kept")
+
+
+@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="this system's files have no extended attributes")
+async def test_what_a_move_replaced_comes_back_with_its_attributes_and_its_access_list(call, folder):
+    list_of_one_more_user = struct.pack("<I" + "HHi" * 5, 2, 1, 6, -1, 2, 6, 1234, 4, 4, -1, 16, 6, -1, 32, 0, -1)
+    for name, value in [("user.note", b"kept"), ("system.posix_acl_access", list_of_one_more_user)]:
+        os.setxattr(folder / "b.txt", name, value)
+    before = {name: os.getxattr(folder / "b.txt", name) for name in os.listxattr(folder / "b.txt")}
+    mode = (folder / "b.txt").stat().st_mode
+    await call("move_file", source="a.txt", destination="b.txt", overwrite=True)
+    assert os.listxattr(folder / "b.txt") == []
+    await call("undo")
+    assert {name: os.getxattr(folder / "b.txt", name) for name in os.listxattr(folder / "b.txt")} == before
+    assert len(before) == 2 and (folder / "b.txt").stat().st_mode == mode
 
 
 async def test_unknown_ids_and_nothing_at_all_are_not_found(call, folder):
