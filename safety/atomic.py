@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from toolbox_mcp.safety.entries import make_parents, remove_folders
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.metadata import keep_attributes, keep_owner, owner_of, permitted
-from toolbox_mcp.safety.putting_back import Outcome, not_back, put_back
+from toolbox_mcp.safety.putting_back import Outcome, not_back, put_back, stays_mixed
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.renaming import exchange, rename_no_replace
 from toolbox_mcp.safety.roots import Place
@@ -243,8 +243,7 @@ def _taken_back(at: Place, dir_fd: int, temporary: str, put: Seen) -> ToolError:
     except OSError as e:
         return not_back(at, temporary, e)
     if outcome is Outcome.MIXED:
-        message = f"{at.shown} has changed since it was read, and again since it was written; it stays so"
-        return ToolError(Code.FILE_CHANGED, message, "read it again")
+        return stays_mixed(at)
     return ToolError(Code.FILE_CHANGED, f"{at.shown} has changed since it was read", "read it again")
 
 

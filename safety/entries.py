@@ -10,7 +10,7 @@ from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.far_moves import check_expected, just_changed, move_far
 from toolbox_mcp.safety.opening import Links
 from toolbox_mcp.safety.protected import fold
-from toolbox_mcp.safety.putting_back import name_again, not_back, put_back
+from toolbox_mcp.safety.putting_back import Outcome, name_again, not_back, put_back, stays_mixed
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.renaming import exchange, give_second_name, rename_no_replace
 from toolbox_mcp.safety.roots import FIND, Place
@@ -295,9 +295,11 @@ def _replace(old: Place, old_fd: int, new: Place, new_fd: int, expect: Seen | No
         _remove_name(old, old_fd, source)
     except (OSError, ToolError):
         try:
-            put_back(new_fd, spare, new.name, source)
+            outcome = put_back(new_fd, spare, new.name, source)
         except OSError as e:
             raise not_back(new, spare, e) from None
+        if outcome is Outcome.MIXED:
+            raise stays_mixed(new) from None
         raise
     with suppress(OSError):
         os.unlink(spare, dir_fd=new_fd)

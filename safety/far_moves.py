@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.putting_back import name_again, not_back, put_back, remove_again
+from toolbox_mcp.safety.putting_back import Outcome, name_again, not_back, put_back, remove_again, stays_mixed
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.renaming import exchange, rename_no_replace
 from toolbox_mcp.safety.roots import Place
@@ -108,33 +108,36 @@ def _change_places(
 
 
 def _take_back(new: Place, new_fd: int, copied: _Copied, *, swapped: bool, placed: bool) -> None:
-    """Remove a copy, and give what it took the place of its name again. ToolError refused."""
+    """Remove a copy, and give what it took the place of its name again. ToolError refused, file_changed."""
+    outcome = None
     try:
         if swapped:
-            put_back(new_fd, copied.name, new.name, copied.state)
+            outcome = put_back(new_fd, copied.name, new.name, copied.state)
         elif placed:
-            _remove_copy(new, new_fd, copied)
+            outcome = _remove_copy(new, new_fd, copied)
         else:
             with suppress(OSError):
                 remove_tree(new_fd, copied.name)
     except OSError as e:
         raise not_back(new, copied.name, e) from None
+    if outcome is Outcome.MIXED:
+        raise stays_mixed(new)
 
 
-def _remove_copy(new: Place, new_fd: int, copied: _Copied) -> None:
+def _remove_copy(new: Place, new_fd: int, copied: _Copied) -> Outcome:
     """Take a copy out of its place, but not what somebody has written there since. OSError."""
     try:
         status = os.stat(new.name, dir_fd=new_fd, follow_symlinks=False)
     except FileNotFoundError:
-        return
+        return Outcome.THEIRS
     if not stat.S_ISDIR(status.st_mode):
-        remove_again(new_fd, copied.name, new.name, copied.state)
-        return
+        return remove_again(new_fd, copied.name, new.name, copied.state)
     rename_no_replace(new_fd, new.name, new_fd, copied.name)
     if signature(new_fd, copied.name, _state) == copied.signed:
         remove_tree(new_fd, copied.name)
-    else:
-        rename_no_replace(new_fd, copied.name, new_fd, new.name)
+        return Outcome.BACK
+    rename_no_replace(new_fd, copied.name, new_fd, new.name)
+    return Outcome.MIXED
 
 
 def _set_aside_unchanged(old: Place, dir_fd: int, before: str) -> str:

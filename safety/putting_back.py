@@ -76,6 +76,12 @@ def not_back(place: Place, spare: str, failure: OSError) -> ToolError:
     )
 
 
+def stays_mixed(place: Place) -> ToolError:
+    """Return what is to be told of Outcome.MIXED."""
+    message = f"{place.shown} has just changed, and again since it was written; it stays so"
+    return ToolError(Code.FILE_CHANGED, message, "read it again")
+
+
 def name_again(place: Place, dir_fd: int, spare: str) -> None:
     """Give what has a spare name its own again. ToolError refused, also where something else has that by now."""
     try:

@@ -159,6 +159,21 @@ def test_saves_of_the_destination_stay_while_another_file_moves_there(project, b
     assert holds(project) == {"a": "old a", "b": "save 2"}
 
 
+def append(path, text):
+    """Write into a file as shells do."""
+    with path.open("a") as file:
+        file.write(text)
+
+
+def test_what_is_written_into_a_file_that_moves_over_a_changed_one_is_told(project, both, monkeypatch):
+    expect = read_whole(both.place("b"), 99)[1]
+    before(monkeypatch, entries, "exchange", lambda: save(project / "b", "saved"))
+    before(monkeypatch, putting_back, "exchange", lambda: append(project / "b", ", more"))
+    told = refused(entries.move, both.place("a"), both.place("b"), overwrite=True, expect=expect)
+    assert told == "b has just changed, and again since it was written; it stays so"
+    assert holds(project) == {"a": "old a, more", "b": "old a, more"}
+
+
 def test_a_source_that_cannot_go_leaves_the_destination(project, both, monkeypatch):
     expect = read_whole(both.place("b"), 99)[1]
     monkeypatch.setattr(entries, "_remove_name", lambda *_: fails(errno.EACCES))
@@ -195,6 +210,24 @@ def test_a_save_of_the_destination_stays_when_a_move_to_another_file_system_fail
 
 
 @far
+@pytest.mark.parametrize("there", [True, False])
+def test_what_is_written_into_a_copy_whose_move_fails_is_told(both, project, disk, monkeypatch, there):
+    expect = None
+    if there:
+        (disk / "b").write_text("b")
+        expect = read_whole(both.place(str(disk / "b")), 99)[1]
+
+    def act():
+        append(disk / "b", ", more")
+        fails(errno.EACCES)
+
+    before(monkeypatch, far_moves, "_set_aside", act)
+    told = refused(entries.move, both.place("a"), both.place(str(disk / "b")), overwrite=there, expect=expect)
+    assert told and told.endswith("it stays so")
+    assert (holds(disk), holds(project)["a"]) == ({"b": "old a, more"}, "old a")
+
+
+@far
 def test_what_comes_into_a_copied_folder_stays_when_its_move_fails(both, project, disk, monkeypatch):
     (project / "d").mkdir()
     (project / "d/f").write_text("f")
@@ -204,7 +237,8 @@ def test_what_comes_into_a_copied_folder_stays_when_its_move_fails(both, project
         fails(errno.EACCES)
 
     before(monkeypatch, far_moves, "_set_aside", act)
-    assert refused(entries.move, both.place("d"), both.place(str(disk / "d")))
+    told = refused(entries.move, both.place("d"), both.place(str(disk / "d")))
+    assert told and told.endswith("it stays so")
     assert holds(disk) == {"d/f": "f", "d/g": "theirs"}
     assert holds(project) == {"a": "old a", "b": "old b", "d/f": "f"}
 
