@@ -31,7 +31,7 @@ SURE = 0.97
 WORTH_SHOWING = 0.4
 """Similarity below which a place says nothing; a guess from trials on source code."""
 
-NUMBERED = re.compile(r"(?m)^(?:\S*[:-])?\s*\d+(?:\t|\u2192|[:-] ?)")
+NUMBERED = re.compile(r"(?m)^(?:\S*[:-])?[^\S\n]*\d+(?:\t|\u2192|[:-] ?)")
 """Line numbers as read_file, grep_files, grep and other clients show them."""
 
 QUOTES = str.maketrans(
