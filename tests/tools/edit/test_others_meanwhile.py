@@ -86,6 +86,14 @@ def both(project):
     return Roots([project, *([MEMORY] if MEMORY.is_dir() else [])])
 
 
+def expected(roots, disk, there):
+    """Return the state of a file that something moves to; None where there is to be none."""
+    if not there:
+        return None
+    (disk / "b").write_text("b")
+    return read_whole(roots.place(str(disk / "b")), 99)[1]
+
+
 def rewritten(roots):
     return [Change(place.target(), b"new", read_whole(place, 99)[1]) for place in map(roots.place, "ab")]
 
@@ -194,10 +202,7 @@ def test_a_save_of_one_of_two_names_stays_when_they_become_one(project, both, mo
 def test_a_save_of_the_destination_stays_when_a_move_to_another_file_system_fails(
     both, project, disk, monkeypatch, there
 ):
-    expect = None
-    if there:
-        (disk / "b").write_text("b")
-        expect = read_whole(both.place(str(disk / "b")), 99)[1]
+    expect = expected(both, disk, there)
 
     def act():
         save(disk / "b", "theirs")
@@ -212,10 +217,7 @@ def test_a_save_of_the_destination_stays_when_a_move_to_another_file_system_fail
 @far
 @pytest.mark.parametrize("there", [True, False])
 def test_what_is_written_into_a_copy_whose_move_fails_is_told(both, project, disk, monkeypatch, there):
-    expect = None
-    if there:
-        (disk / "b").write_text("b")
-        expect = read_whole(both.place(str(disk / "b")), 99)[1]
+    expect = expected(both, disk, there)
 
     def act():
         append(disk / "b", ", more")
@@ -426,10 +428,7 @@ def test_a_copy_that_cannot_be_looked_at_goes_again(both, project, disk, monkeyp
 def test_a_source_whose_name_is_taken_when_its_copy_fails_is_told_and_the_destination_put_back(
     both, project, disk, monkeypatch, there
 ):
-    expect = None
-    if there:
-        (disk / "b").write_text("b")
-        expect = read_whole(both.place(str(disk / "b")), 99)[1]
+    expect = expected(both, disk, there)
 
     def act():
         (project / "a").write_text("theirs")
@@ -446,10 +445,7 @@ def test_a_source_whose_name_is_taken_when_its_copy_fails_is_told_and_the_destin
 @far
 @pytest.mark.parametrize(("there", "function"), [(True, "put_back"), (False, "remove_again")])
 def test_a_copy_that_cannot_be_taken_back_is_told(both, disk, monkeypatch, there, function):
-    expect = None
-    if there:
-        (disk / "b").write_text("b")
-        expect = read_whole(both.place(str(disk / "b")), 99)[1]
+    expect = expected(both, disk, there)
     before(monkeypatch, far_moves, "_set_aside", lambda: fails(errno.EACCES))
     before(monkeypatch, far_moves, function, lambda: fails(errno.EIO))
     error = refused(entries.move, both.place("a"), both.place(str(disk / "b")), overwrite=there, expect=expect)
