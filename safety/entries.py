@@ -224,20 +224,18 @@ def _check_tree(old: Place, new: Place | None) -> None:
     protected = old.roots.protected
     if new and (why := protected.name_refusal(new.root.path, new.parts, folder=True)):
         raise ToolError(Code.PROTECTED_PATH, f"{new.shown} is protected: {why}")
-    below: list[str] = []
+    judges = [protected.below(place.root.path, place.parts) for place in (old, new) if place]
     try:
         with old.parent() as (dir_fd, name), closing(Cursor(dir_fd)) as cursor:
             cursor.down(name)
             for step in traverse(cursor):
-                if step.move is Move.LEAVE:
-                    below.pop()
-                    continue
-                for place in (old, new):
-                    parts = (*place.parts, *below, step.name) if place else ()
-                    if place and (why := protected.name_refusal(place.root.path, parts)):
+                for judge in judges:
+                    if step.move is Move.LEAVE:
+                        judge.up()
+                    elif why := judge.refusal(step.name):
                         raise ToolError(Code.PROTECTED_PATH, f"{old.shown} holds something protected: {why}")
-                if step.move is Move.ENTER:
-                    below.append(step.name)
+                    elif step.move is Move.ENTER:
+                        judge.down(step.name)
     except OSError as e:
         raise refusal(e, old.shown) from None
 

@@ -15,6 +15,8 @@ _IGNORABLE = re.compile(
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 
+_OF_GIT, _OWN = "it belongs to git", "it belongs to this server"
+
 _GIT_NAMES = re.compile(r"(?:\.git|git~[0-9]+)[. ]*(?::.*)?", re.DOTALL)
 
 
@@ -57,17 +59,24 @@ class Protected:
         return latest[1]
 
     def _judged(self, root: Path, parts: Sequence[str], folder: bool) -> str | None:
-        # This runs for each entry of a folder that moves.
         whole = [fold(part) for part in (*root.parts[1:], *parts)]
         if any(map(_is_git, whole)):
-            return "it belongs to git"
+            return _OF_GIT
         if self._is_own(whole):
-            return "it belongs to this server"
+            return _OWN
         folded = [part.rstrip(". ") or part for part in whole[len(whole) - len(parts) :]]
         for glob in self._globs:
             if glob.covers(folded) or (folder and glob.begins(folded)):
-                return f"protected_paths has {glob.text}"
+                return glob.refusal
         return None
+
+    def below(self, root: Path, parts: Sequence[str]) -> "Below":
+        """Return what judges the names below a folder."""
+        whole = [fold(part) for part in (*root.parts[1:], *parts)]
+        folded = [part.rstrip(". ") or part for part in whole[len(whole) - len(parts) :]]
+        own = [path[len(whole) :] for path in self._folded_own if path[: len(whole)] == whole and path != whole]
+        reached = [glob.reached(folded) for glob in self._globs]
+        return Below(self.name_refusal(root, parts), self._globs, own, reached)
 
     def identities(self) -> frozenset[tuple[int, int]]:
         """Return (device, inode) of what is protected by name and exists at this moment."""
@@ -88,11 +97,57 @@ class Protected:
         return [[fold(part) for part in path.parts[1:]] for path in self._own]
 
 
+class Below:
+    """Judges the names in a folder, and in those below it, as name_refusal() does their whole paths.
+
+    A tree has many names: what is known of the way to a folder is kept as long as one is in it.
+    """
+
+    def __init__(
+        self, refused: str | None, globs: Sequence["_Glob"], own: list[list[str]], reached: list[set[int]]
+    ) -> None:
+        """Begin in a folder. refused: why it, and so all in it, must not be written.
+
+        own: what is left, from there on, of paths that lead through it. reached: the globs' positions there.
+        """
+        self._refused = refused
+        self._globs = globs
+        self._way = [(own, reached)]
+
+    def refusal(self, name: str) -> str | None:
+        """Say why what has a name in the folder must not be written; None when it may."""
+        if self._refused:
+            return self._refused
+        folded = fold(name)
+        if _is_git(folded):
+            return _OF_GIT
+        own, reached = self._way[-1]
+        if own and [folded] in own:
+            return _OWN
+        part = folded.rstrip(". ") or folded
+        for glob, at in zip(self._globs, reached, strict=True):
+            if glob.ends(at, part):
+                return glob.refusal
+        return None
+
+    def down(self, name: str) -> None:
+        """Go into a folder that may be written."""
+        folded = fold(name)
+        part = folded.rstrip(". ") or folded
+        own, reached = self._way[-1]
+        rest = [path[1:] for path in own if path[0] == folded]
+        self._way.append((rest, [glob.step(at, part) for glob, at in zip(self._globs, reached, strict=True)]))
+
+    def up(self) -> None:
+        """Go back."""
+        self._way.pop()
+
+
 class _Glob:
     """One pattern, taken apart into components."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.refusal = f"protected_paths has {text}"
         parts = [part for part in text.split("/") if part not in ("", ".")]
         while parts and parts[-1] == "**":
             parts.pop()
@@ -108,23 +163,38 @@ class _Glob:
 
     def covers(self, path: Sequence[str]) -> bool:
         """Tell whether the pattern matches the path or a folder above it."""
-        return self._end in self._reached(path)
+        return self._end in self.reached(path)
 
     def begins(self, path: Sequence[str]) -> bool:
         """Tell whether the pattern's first named component, or more, is what the path ends with."""
-        return any(at and self._parts[at - 1] is not None for at in self._reached(path))
+        return any(at and self._parts[at - 1] is not None for at in self.reached(path))
 
-    def _reached(self, path: Sequence[str]) -> set[int]:
+    def reached(self, path: Sequence[str]) -> set[int]:
         """Return the positions in the pattern after the path; linear whatever the pattern."""
         reached = self._also[0]
         for part in path:
-            step: set[int] = set()
-            for at in reached:
-                if at == self._end:
-                    step.add(at)
-                elif (pattern := self._parts[at]) is None:
-                    step |= self._also[at]
-                elif pattern.match(part):
-                    step |= self._also[at + 1]
-            reached = step
+            reached = self.step(reached, part)
         return reached
+
+    def step(self, reached: set[int], part: str) -> set[int]:
+        """Return the positions after one more component."""
+        step: set[int] = set()
+        for at in reached:
+            if at == self._end:
+                step.add(at)
+            elif (pattern := self._parts[at]) is None:
+                step |= self._also[at]
+            elif pattern.match(part):
+                step |= self._also[at + 1]
+        return step
+
+    def ends(self, reached: set[int], part: str) -> bool:
+        """Tell whether the end is among the positions after one more component."""
+        for at in reached:
+            if at == self._end:
+                return True
+            pattern = self._parts[at]
+            # Most names are matched by none, and most patterns have more to come.
+            if self._end in self._also[at + 1] and (pattern is None or pattern.match(part)):
+                return True
+        return False

@@ -2,6 +2,8 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from toolbox_mcp.safety.protected import Protected
 
@@ -153,3 +155,31 @@ def test_own_files_are_protected_outside_the_roots_too(project, jail, outcome):
     roots = jail(own_files=[own])
     assert outcome(roots.place(str(own), unconfined=True).check_writable) == "protected_path"
     assert outcome(roots.place(str(own) + "x", unconfined=True).check_writable) is None
+
+
+NAMES = st.sampled_from(
+    ["a", "A", "b.", "deep", "secret", ".git", ".mcp.json", ".vscode", "tasks.json", ".gi\u200bt", "only", "here"]
+)
+PATHS = st.lists(NAMES, max_size=4)
+
+
+@settings(max_examples=1500)
+@given(
+    globs=st.lists(st.sampled_from([*GLOBS, "**", "a/**/b", "**/a", "/a/*/b", "/", "x*"]), max_size=4),
+    own=st.lists(PATHS.filter(bool), max_size=3),
+    base=PATHS,
+    tree=st.lists(PATHS.filter(bool), min_size=1, max_size=6),
+)
+def test_names_are_judged_on_the_way_as_whole_paths_are(globs, own, base, tree):
+    root = Path("/srv/a")
+    protected = Protected(globs, [Path(root, *base, *path) for path in own], [root])
+    below = protected.below(root, base)
+    for path in tree:
+        for depth, name in enumerate(path, 1):
+            why = protected.name_refusal(root, [*base, *path[:depth]])
+            assert below.refusal(name) == (protected.name_refusal(root, base) or why)
+            below.down(name)
+            if why:
+                break
+        for _ in range(depth):
+            below.up()
