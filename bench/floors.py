@@ -39,7 +39,7 @@ from typing import Any
 from client import LineClient
 from read import RARE, make_files, make_tree
 
-from toolbox_mcp.safety.opening import openat2
+from toolbox_mcp.safety.openat2 import openat2
 from toolbox_mcp.safety.renaming import exchange
 from toolbox_mcp.safety.statuses import MOST, Lookup
 

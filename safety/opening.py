@@ -4,18 +4,17 @@ Two engines do the same: one openat2 call on Linux 5.6 or later, and elsewhere a
 one component after the other and never lets the system follow a link.
 """
 
-import ctypes
 import errno
 import os
-import platform
 import stat
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TypeVar
+
+from toolbox_mcp.safety.openat2 import NO_LINK, NO_SYMLINKS, NO_XDEV, O_PATH, RETRIES, Openat2
 
 T = TypeVar("T")
 
@@ -29,17 +28,9 @@ MAX_STEPS = 16_384
 """Components taken in one path, those of its links included. Linux counts links only; a path has at most 2,048
 components, but 40 links of 1,300 `..` each would keep the walk busy for seconds."""
 
-RETRIES = 16
-"""Tries when something is renamed underneath; openat2(2) asks for a loop and leaves the bound open."""
+_ENTER: int = (O_PATH or getattr(os, "O_SEARCH", os.O_RDONLY)) | NO_LINK
 
-_OPENAT2 = 437  # the same number on every Linux architecture that has it
-_NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x01, 0x02, 0x04, 0x08
-
-_O_PATH: int = getattr(os, "O_PATH", 0)
-_NO_LINK: int = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-_ENTER: int = (_O_PATH or getattr(os, "O_SEARCH", os.O_RDONLY)) | _NO_LINK
-
-FOLDER: int = os.O_RDONLY | _NO_LINK
+FOLDER: int = os.O_RDONLY | NO_LINK
 """Flags that open a folder by one name in another, to read it, and fail at a link."""
 
 
@@ -56,58 +47,6 @@ class Links(Enum):
     FOLLOW = "all"
     ENTRY = "all but the last component"
     NONE = "none"
-
-
-class Openat2:
-    """The system call, which the standard library does not offer."""
-
-    class _How(ctypes.Structure):
-        _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
-
-    def __init__(self) -> None:
-        self._call = ctypes.CDLL(None, use_errno=True).syscall
-        self._call.restype = ctypes.c_long
-        self._call.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t]
-        self._hows: dict[tuple[int, int], Openat2._How] = {}
-
-    def __call__(self, dir_fd: int, path: str, flags: int, resolve: int) -> int:
-        """Return a descriptor. OSError as the system gives it."""
-        raw = os.fsencode(path)
-        if _O_PATH and flags & _O_PATH:
-            # openat2 refuses what open ignores beside O_PATH.
-            flags &= _O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
-        how = self._hows.get((flags, resolve))
-        if how is None:
-            # The system only reads it, so all calls share one.
-            how = self._How(flags | os.O_CLOEXEC, 0, resolve | _BENEATH | _NO_MAGICLINKS)
-            self._hows[flags, resolve] = how
-        code = errno.EAGAIN
-        for _ in range(RETRIES):
-            fd: int = self._call(_OPENAT2, dir_fd, raw, ctypes.addressof(how), _HOW_SIZE)
-            if fd >= 0:
-                return fd
-            code = ctypes.get_errno()
-            if code not in (errno.EAGAIN, errno.EINTR):
-                break
-        raise OSError(code, os.strerror(code))
-
-
-_HOW_SIZE = ctypes.sizeof(Openat2._How)
-
-
-def openat2() -> Openat2 | None:
-    """Return the call if this system has it. A seccomp filter may answer ENOSYS or EPERM."""
-    if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64", "arm64"):
-        return None
-    call = Openat2()
-    fd = os.open("/", _ENTER)
-    try:
-        os.close(call(fd, ".", _ENTER, 0))
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
-    return call
 
 
 @dataclass(frozen=True)
@@ -177,8 +116,8 @@ class Opener:
 
     def stat(self, root: Root, parts: Sequence[str], links: Links) -> os.stat_result:
         """Return the status of what is there, without opening it where the system allows that."""
-        if _O_PATH:
-            fd = self.open(root, parts, _O_PATH, links)
+        if O_PATH:
+            fd = self.open(root, parts, O_PATH, links)
             try:
                 return os.fstat(fd)
             finally:
@@ -191,8 +130,8 @@ class Opener:
         """
         if not self.call:
             return None
-        flags = _O_PATH if links is Links.FOLLOW else _O_PATH | os.O_NOFOLLOW
-        resolve = _NO_SYMLINKS | (_NO_XDEV if self.no_xdev else 0)
+        flags = O_PATH if links is Links.FOLLOW else O_PATH | os.O_NOFOLLOW
+        resolve = NO_SYMLINKS | (NO_XDEV if self.no_xdev else 0)
         try:
             fd = self.call(root.fd, "/".join(parts) or ".", flags, resolve)
         except OSError:
@@ -225,9 +164,9 @@ class Opener:
 
     def _beneath(self, dir_fd: int, path: str, flags: int, links: Links) -> int:
         assert self.call
-        resolve = _NO_XDEV if self.no_xdev else 0
+        resolve = NO_XDEV if self.no_xdev else 0
         if self.block_symlinks or links is Links.NONE:
-            resolve |= _NO_SYMLINKS
+            resolve |= NO_SYMLINKS
         if links is not Links.FOLLOW:
             flags |= os.O_NOFOLLOW
         return self.call(dir_fd, path, flags, resolve)
@@ -252,7 +191,7 @@ class Opener:
             fd = self._same_mount(dir_fd, os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd))
         try:
             # O_PATH opens a link itself.
-            if flags & _O_PATH and links is Links.FOLLOW and stat.S_ISLNK(os.fstat(fd).st_mode):
+            if flags & O_PATH and links is Links.FOLLOW and stat.S_ISLNK(os.fstat(fd).st_mode):
                 raise _loop()
         except OSError:
             os.close(fd)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.locks import Locks
-from toolbox_mcp.safety.opening import MAX_PATH, Engine, Links, Opener, Root, normal, openat2
+from toolbox_mcp.safety.openat2 import openat2
+from toolbox_mcp.safety.opening import MAX_PATH, Engine, Links, Opener, Root, normal
 from toolbox_mcp.safety.protected import Protected
 from toolbox_mcp.safety.refusals import refusal
 from toolbox_mcp.safety.text import visible_name
