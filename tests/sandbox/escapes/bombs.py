@@ -107,6 +107,35 @@ GREEDY = {
         assert all(part[0] == 1 for part in held)
         hold()
     """,
+    "memory_of_several_that_hide_it": """
+        import ctypes, os
+        # PR_SET_DUMPABLE, after which /proc tells another process of the same user less.
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+        r, w = os.pipe()
+        for _ in range(4):
+            if os.fork() == 0:
+                held = b"x" * (48 << 20)
+                os.write(w, b"x")
+                time.sleep(2)
+                os._exit(0)
+        os.close(w)
+        for _ in range(4):
+            assert os.read(r, 1)
+        hold(all_live)
+    """,
+    "memory_shared_that_is_hidden": """
+        import ctypes, mmap
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+        held = []
+        for _ in range(10):
+            part = mmap.mmap(-1, 16 << 20)
+            for at in range(0, len(part), 4096):
+                part[at] = 1
+            part.madvise(mmap.MADV_DONTNEED)
+            held.append(part)
+        assert all(part[0] == 1 for part in held)
+        hold()
+    """,
     "memory_of_a_file_without_a_name": """
         import ctypes, os
         libc = ctypes.CDLL(None)
@@ -313,6 +342,19 @@ LASTING = {
             "os.setsid()",
             "threading.Thread(target=time.sleep, args=(8,)).start()",
             "ctypes.CDLL(None).syscall(93 if os.uname().machine == 'aarch64' else 60, 0)",
+        ]
+        code = chr(10).join(lines)
+        subprocess.Popen([sys.executable, "-I", "-S", "-c", code, SLEEP[1]], stdin=N, stdout=N, stderr=N)
+        time.sleep(20)
+    """,
+    "not_dumpable": """
+        lines = [
+            "import ctypes, os, time",
+            "if os.fork(): os._exit(0)",
+            "os.setsid()",
+            # PR_SET_DUMPABLE: its environment is not for others to read any more.
+            "ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)",
+            "time.sleep(8)",
         ]
         code = chr(10).join(lines)
         subprocess.Popen([sys.executable, "-I", "-S", "-c", code, SLEEP[1]], stdin=N, stdout=N, stderr=N)
