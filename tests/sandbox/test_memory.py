@@ -4,6 +4,7 @@ import os
 import sys
 
 import pytest
+
 from toolbox_mcp.sandbox import memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux")
