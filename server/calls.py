@@ -25,8 +25,11 @@ DENIED = frozenset({Code.EXEC_DISABLED, Code.SHELL_DISABLED, Code.UNSAFE_DENIED,
 class Recorder(Protocol):
     """Keeps a row for each call."""
 
-    def start(self, started: Started) -> Awaitable[None]:
-        """Begin to write the row of a call; WRITTEN when it is. Awaiting it raises RecordError where it cannot be."""
+    def start(self, started: Started, *, at_once: bool) -> Awaitable[None]:
+        """Begin to write the row of a call; WRITTEN when it is. Awaiting it raises RecordError where it cannot be.
+
+        at_once: what the call changes is about to be answered, and its row may be noted beside the file.
+        """
         ...
 
     def finish(self, call_id: str, finished: Finished) -> object:
@@ -79,8 +82,8 @@ class CallRow:
         """Tell whether the row is there, or there will be none."""
         return self._recorder is None or self._written is WRITTEN
 
-    def begin(self) -> None:
-        """Begin to write the row, unless that is done."""
+    def begin(self, *, at_once: bool = False) -> None:
+        """Begin to write the row, unless that is done. at_once: as for Recorder.start()."""
         if self._recorder is None or self._written is not None:
             return
         call, context = self._call, self._call.context
@@ -99,7 +102,7 @@ class CallRow:
             started_at=datetime.now(UTC),
             gated=call.tool.gated,
         )
-        self._written = self._recorder.start(row)
+        self._written = self._recorder.start(row, at_once=at_once)
 
     async def start(self) -> None:
         """Write the row. An exec tool waits for it, and is stopped when that fails; others run meanwhile."""

@@ -33,11 +33,11 @@ class DirectCalls:
         self._resources = resources
 
     def begin(
-        self, connection: Connection, request: JSONRPCRequest, report: Report
+        self, connection: Connection, request: JSONRPCRequest, report: Report, *, alone: bool
     ) -> Result | Coroutine[Any, Any, Result] | None:
         """Return the result of a request or, where something has to be waited for, what gives it when it is awaited.
 
-        None for a request that has to go through the SDK. That is also the first call of a session, at which its state
+        alone: as for Pipeline.begin(). None for a request that has to go through the SDK. That is also the first call of a session, at which its state
         is made.
         """
         params = request.params
@@ -67,6 +67,7 @@ class DirectCalls:
             call_context(meta or {}, PIPES, request.id, connection.client_params),
             report=reports,
             approved=self._owners.of(PIPES.owner).approved,
+            alone=alone,
         )
         if not isinstance(begun, dict):
             return self._awaited(begun)

@@ -4,10 +4,11 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 import anyio
 from anyio import to_thread
@@ -21,6 +22,7 @@ from toolbox_mcp.server.binding import ASKED, Binder
 from toolbox_mcp.server.budget import Budget
 from toolbox_mcp.server.calls import Call, CallRow, Outcome, Overdue, Provider, Recorder
 from toolbox_mcp.server.exposure import Exposure
+from toolbox_mcp.server.pace import Pace
 from toolbox_mcp.server.records import new_call_id
 from toolbox_mcp.tools.base import Tool
 from toolbox_mcp.tools.context import CallContext
@@ -41,6 +43,8 @@ ERROR_MAX = 2000
 
 Result = dict[str, Any]
 """A CallToolResult in the form that goes on the wire."""
+
+_UNTIMED: Final = nullcontext()
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,7 @@ class Pipeline:
         self._unsafe_logger = unsafe_logger
         self._noting = noting
         self._binders: dict[str, Binder] = {}
+        self._pace = Pace()
         self._slots = anyio.Semaphore(rules.max_in_flight, fast_acquire=True)
 
     @property
@@ -125,22 +130,30 @@ class Pipeline:
         report: Report | None = None,
         ask: Ask = nobody,
         approved: set[str] | None = None,
+        alone: bool = False,
     ) -> Result | Coroutine[Any, Any, Result | InputRequiredResult]:
-        """Return what call() does, at once where nothing has to be waited for, else what gives it when it is awaited."""
+        """Return what call() does, at once where nothing has to be waited for, else what gives it when it is awaited.
+
+        alone: nobody else is served, so that the loop may wait for the disk as long as that is quick.
+        """
         tool = self.exposure.tools[name]
+        may_wait = not tool.gated or (alone and self._pace.is_quick)
         call = Call(
             new_call_id(), tool, arguments, context, Progress(report), ask, set() if approved is None else approved
         )
         row, stage = CallRow(self._recorder, call), _Stage()
         # Where others wait for their turn this one does too: what it reads may have to be kept until it can be cut.
-        if tool.at_once is None or self.may_ask(name) or not self._slots.value:
+        if tool.at_once is None or not may_wait or self.may_ask(name) or not self._slots.value:
             return self._in_time(call, row, stage)
         try:
             self._check_open(tool)
             call.judging = self._judging(call, granted=self._rules.allow_unsafe is True)
             stage.given = self._bind(call)
-            row.begin()
-            with _unforeseen(tool):
+            row.begin(at_once=True)
+            if tool.gated and not row.is_begun:
+                return self._in_time(call, row, stage)
+            self._note(call, stage)
+            with _unforeseen(tool), self._pace if tool.gated else _UNTIMED:
                 stage.result = tool.at_once(**self._services(call), **stage.given)
                 if stage.result is not None and self._fits(stage.result):
                     stage.outcome = Outcome(_bounded(tool, stage.result.fit(self._budget)))
@@ -186,10 +199,14 @@ class Pipeline:
             await self._gate(call)
             given = self._bind(call)
             await self._approve(call)
-            await row.start()
-        if self._noting and call.tool.gated:
-            self._noting(call)
+        await row.start()
+        self._note(call, stage)
         return Outcome(await self._run(call, given, stage.result))
+
+    def _note(self, call: Call, stage: "_Stage") -> None:
+        if self._noting and call.tool.gated and not stage.noted:
+            self._noting(call)
+            stage.noted = True
 
     def _check_open(self, tool: Tool) -> None:
         closed = self.exposure.closed.get(tool.name)
@@ -303,9 +320,10 @@ class Pipeline:
 
 @dataclass
 class _Stage:
-    """How far a call came without waiting: its arguments are bound, its result is there, it is over."""
+    """How far a call came without waiting: its arguments are bound, it is noted, its result is there, it is over."""
 
     given: dict[str, Any] | None = None
+    noted: bool = False
     result: ToolResult | None = None
     outcome: Outcome | None = None
 

@@ -177,7 +177,7 @@ class RecordFile:
 
     def _find(self) -> None:
         """Open the file that is at the path, where it is not the one that was opened. Raises RecordError."""
-        if not self._is_lost():
+        if not self.is_lost():
             return
         if not self._writes:
             # Until there is another one, what was opened can still be read.
@@ -196,7 +196,8 @@ class RecordFile:
                 self._patience.of(self._remove_sides)
         self._open()
 
-    def _is_lost(self) -> bool:
+    def is_lost(self) -> bool:
+        """Tell whether what was opened is no longer the file at its path."""
         return self._file is None or _identity(self._path) != self._file
 
     def _remove_sides(self) -> None:
@@ -239,7 +240,7 @@ class RecordFile:
         if patient:
             self._find()
             return self._execute
-        if self._is_lost():
+        if self.is_lost():
             raise RecordError("the file of the records was deleted or replaced")
         return self._db.execute
 

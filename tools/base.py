@@ -62,7 +62,10 @@ class Service:
 
 Handler = Callable[..., Awaitable[Result]]
 AtOnce = Callable[..., Result | None]
-"""Takes what a handler does and answers without waiting for anything, a disk included; None where it would have to."""
+"""Takes what a handler does and answers without waiting for anything, a disk included; None where it would have to.
+
+What writes files waits for the disk, and is only called while nobody else is served. Then None says that nothing was changed.
+"""
 Deadline = Callable[[Any, Mapping[str, Any]], float]
 """(tool settings, bound arguments) -> seconds until the call is given up."""
 
@@ -125,7 +128,7 @@ def tool(
         if at_once and not waits:
             raise TypeError(f"{name} waits for nothing, so there is nothing to be answered ahead of it")
         first = at_once if waits else function
-        if first and access in _GATED:
+        if first and (access is Access.EXEC or (access in _GATED and not waits)):
             raise TypeError(f"{name} may change something, so it waits for its row")
         annotated = get_type_hints(function, include_extras=True)
         returns = annotated.pop("return", None)

@@ -72,6 +72,16 @@ async def changing(work: Callable[[Turn], T]) -> T:
     return await _done(_Job(work))
 
 
+def closed_soon(fd: int) -> None:
+    """Close a descriptor in the next turn of the loop, when what is answered in this one is on its way."""
+    asyncio.get_running_loop().call_soon(_close, fd)
+
+
+def _close(fd: int) -> None:
+    with suppress(OSError):
+        os.close(fd)
+
+
 class _Job(Turn, Generic[T]):
     """One piece of work on its way through a thread."""
 
@@ -95,8 +105,7 @@ class _Job(Turn, Generic[T]):
         except RuntimeError:
             log.debug("the loop has ended before a thread")
         for fd in self._let_go:
-            with suppress(OSError):
-                os.close(fd)
+            _close(fd)
 
     def _tell(self) -> None:
         self._over = True

@@ -52,11 +52,11 @@ class Direct(Protocol):
     """A shorter way to the answers of some requests."""
 
     def begin(
-        self, connection: Connection, request: JSONRPCRequest, report: Report
+        self, connection: Connection, request: JSONRPCRequest, report: Report, *, alone: bool
     ) -> dict[str, Any] | Coroutine[Any, Any, dict[str, Any]] | None:
         """Return the result of a request, or what gives it, or None for one that is not for this way.
 
-        report tells the client of its progress.
+        report tells the client of its progress. alone: no other message is being handled.
         """
         ...
 
@@ -239,7 +239,8 @@ class Exchange:
         assert self._runner is not None
         try:
             begin = self._context.copy().run
-            result = begin(self._direct.begin, self._runner.connection, request, handled.progress)
+            alone = not self._live and not self._at_once
+            result = begin(partial(self._direct.begin, self._runner.connection, request, handled.progress, alone=alone))
             if not isinstance(result, dict):
                 return result
             answer = write_result(request.id, result)
@@ -292,7 +293,7 @@ class Exchange:
                 INVALID_REQUEST, "this connection began with a handshake; 2026-07-28 requests are not for it"
             )
         if self._direct is not None:
-            result = self._direct.begin(self._runner.connection, request, handled.progress)
+            result = self._direct.begin(self._runner.connection, request, handled.progress, alone=False)
             if result is not None:
                 return result if isinstance(result, dict) else await result
         return await self._runner.on_request(handled, request.method, request.params)

@@ -91,6 +91,40 @@ async def test_a_call_that_may_change_something_has_its_row_before_it_runs(recor
     assert (lines(path), rows(path)) == ([], [("c1", "running")])
 
 
+async def test_a_change_that_is_answered_at_once_is_noted_while_the_file_takes_rows(records, path):
+    await records.start(call("c1", gated=True), at_once=True)
+    assert (lines(path), rows(path)) == (["c1"], [])
+    await asyncio.wrap_future(records.finish("c1", DONE))
+    assert (lines(path), rows(path)) == ([], [("c1", "success")])
+
+
+@pytest.mark.parametrize("how", ["held", "gone", "not opened"])
+async def test_a_change_is_not_noted_where_the_file_takes_no_rows(records, path, monkeypatch, how):
+    monkeypatch.setattr(record_file, "BUSY", 0)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        if how == "held":
+            other.execute("BEGIN IMMEDIATE")
+            await records.start(call("c1", gated=True), at_once=True)
+            await asyncio.wrap_future(records.finish("c1", DONE))
+        elif how == "gone":
+            path.unlink()
+            path.mkdir()
+        else:
+            other.execute("BEGIN IMMEDIATE")
+            await asyncio.to_thread(records.close)
+            records = Records.open(path)
+        with pytest.raises(RecordError):
+            await records.start(call("c2", gated=True), at_once=True)
+        assert lines(path) == (["c1"] if how == "held" else [])
+        if how == "held":
+            other.execute("ROLLBACK")
+            await records.start(call("c3", gated=True), at_once=True)
+            await asyncio.wrap_future(records.finish("c3", DONE))
+            assert sorted(rows(path)) == [("c1", "success"), ("c3", "success")]
+    if how == "not opened":
+        await asyncio.to_thread(records.close)
+
+
 async def test_a_call_that_goes_on_has_a_row_soon_and_its_end_later(records, path):
     await records.start(call("c1"))
     await records.start(call("c2"))

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import stat
 from contextlib import asynccontextmanager
 
 import anyio
@@ -13,6 +14,7 @@ from mcp.server.runner import ServerRunner
 from opentelemetry import trace
 
 from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.server import pace
 from toolbox_mcp.server.assembly import assembled
 from toolbox_mcp.server.cli import load_flags
 from toolbox_mcp.server.flags import read_flags
@@ -23,6 +25,7 @@ from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.catalogue import TOOLS
 from toolbox_mcp.tools.results import Answer, Blocks, Text
 from toolbox_mcp.tools.services import Context, Progress
+from toolbox_mcp.tools.threads import _Threads
 
 VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 KEY = "toolbox-mcp/context"
@@ -228,8 +231,8 @@ LONG = [
 ]
 
 
-async def answers(connected, params, **how):
-    async with connected(**how) as talk:
+async def answers(connected, params, *, flags=(), **how):
+    async with connected(*flags, **how) as talk:
         await talk.text("at_once")
         messages = await talk.ask(params)
     answer = messages[-1]
@@ -386,3 +389,122 @@ async def test_a_call_on_the_short_way_is_answered_as_closed_at_the_end(talking)
         talk.intake.end()
         answer = await talk.hear()
     assert (answer["id"], answer["error"]["code"]) == ("x", t.CONNECTION_CLOSED)
+
+
+@pytest.fixture
+def in_threads(monkeypatch):
+    """Return the list of what threads are given, which grows."""
+    given = []
+    give = _Threads.give
+    monkeypatch.setattr(_Threads, "give", lambda self, job: (given.append(job), give(self, job))[1])
+    return given
+
+
+LARGE = b"some text that stays\n" * 7000 + b"old"
+EDITS = [
+    (b"old\n", {}, True),
+    (b"\xef\xbb\xbfold\r\n\xe9", {}, True),
+    (b"old old", {}, True),
+    (b"old", {"expected_etag": "0" * 16}, True),
+    (b"old", {"new_string": "old"}, True),
+    (b"old\0", {}, True),
+    (b"old", {"new_string": "x" * 131_073}, False),
+    (b"old old", {"replace_all": True}, False),
+    (b"other", {}, False),
+    (b"", {}, False),
+    (LARGE, {}, False),
+    (b"old", {"path": "link"}, False),
+    (b"old", {"path": "none"}, False),
+    (b"old", {"path": "folder"}, False),
+    (b"old", {"path": "../f"}, True),
+    (b"old", {"path": ".git/f"}, True),
+    (b"old", {"old_string": 5}, True),
+]
+
+
+@pytest.mark.parametrize(("before", "arguments", "at_once"), EDITS)
+async def test_a_small_edit_is_answered_at_once_and_as_in_a_thread(
+    talking, tmp_path, in_threads, before, arguments, at_once
+):
+    project = tmp_path / "project"
+    (project / "folder").mkdir()
+    (project / "link").symlink_to("f")
+    params = {"name": "edit_file", "arguments": {"path": "f", "old_string": "old", "new_string": "new"} | arguments}
+    found = []
+    for direct in (True, False):
+        (project / "f").write_bytes(before)
+        (project / "f").chmod(0o640)
+        in_threads.clear()
+        answer = await answers(talking, params, flags=["--enable-exec"], direct=direct)
+        if direct:
+            assert bool(in_threads) != at_once
+        found.append((answer, (project / "f").read_bytes(), stat.S_IMODE((project / "f").stat().st_mode)))
+    assert found[0] == found[1]
+    assert found[0][2] == 0o640
+
+
+def _edit(path, old, new):
+    return {"name": "edit_file", "arguments": {"path": path, "old_string": old, "new_string": new}}
+
+
+async def test_an_edit_takes_a_thread_while_another_call_is_at_work(talking, tmp_path, in_threads):
+    async with talking("--enable-exec") as talk:
+        await talk.text("at_once")
+        talk.begin({"name": "later", "arguments": {"what": "hang"}})
+        for _ in range(5):
+            await anyio.lowlevel.checkpoint()
+        assert "Edited a.txt" in await talk.text("edit_file", path="a.txt", old_string="one", new_string="1")
+        assert len(in_threads) == 1
+
+
+async def test_of_several_edits_that_come_together_the_first_is_done_at_once(talking, tmp_path, in_threads):
+    async with talking("--enable-exec") as talk:
+        await talk.text("at_once")
+        edits = [_edit("a.txt", "one", "1"), _edit("a.txt", "two", "2"), _edit("a.txt", "1\n2", "3")]
+        asyncio.get_running_loop().call_soon(
+            lambda: [talk.say(id=n, method="tools/call", params=edit) for n, edit in enumerate(edits, 100)]
+        )
+        said = sorted([(await talk.hear())["id"] for _ in edits])
+        assert said == [100, 101, 102]
+        assert len(in_threads) == 2
+    assert (tmp_path / "project" / "a.txt").read_text() == "3\n"
+
+
+async def test_an_edit_after_one_that_waited_long_for_the_disk_takes_a_thread(talking, in_threads, monkeypatch):
+    monkeypatch.setattr(pace, "SLOW", -1.0)
+    async with talking("--enable-exec") as talk:
+        await talk.text("at_once")
+        for number, (old, new) in enumerate([("one", "1"), ("two", "2")]):
+            assert "Edited" in await talk.text("edit_file", path="a.txt", old_string=old, new_string=new)
+            assert len(in_threads) == number
+
+
+async def test_an_edit_at_once_is_recorded_remembered_and_undone_as_any(talking, tmp_path):
+    file = tmp_path / "project" / "a.txt"
+    async with talking("--enable-exec") as talk:
+        await talk.text("read_file", path="a.txt")
+        await talk.text("edit_file", path="a.txt", old_string="one", new_string="1")
+        row, *_ = talk.toolbox.records.newest()
+        assert (row.tool, row.status, json.loads(row.input)["new_string"]) == ("edit_file", "success", "1")
+        assert "Overwrote" in await talk.text("write_file", path="a.txt", content="seen by this session")
+        assert "Undid write_file" in await talk.text("undo")
+        assert "Undid edit_file" in await talk.text("undo")
+        assert file.read_text() == "one\ntwo\n"
+        await talk.text("edit_file", path="a.txt", old_string="one", new_string="1")
+        file.write_text("somebody's\n")
+        assert "changed_since" in await talk.text("undo")
+
+
+async def test_the_pace_of_a_disk_is_asked_for_again_after_a_rest():
+    now = 100.0
+    disk = pace.Pace(lambda: now)
+    for taken, quick in ((pace.SLOW, True), (pace.SLOW * 2, False)):
+        with disk:
+            now += taken
+        assert disk.is_quick == quick
+    now += pace.REST
+    assert disk.is_quick
+    with pytest.raises(ToolError), disk:
+        now += 1
+        raise ToolError(Code.NO_CHANGE, "it would stay as it is")
+    assert not disk.is_quick

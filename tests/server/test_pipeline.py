@@ -374,7 +374,7 @@ class FullDisk:
     def __init__(self) -> None:
         self.finished: list[str] = []
 
-    def start(self, started: Started) -> asyncio.Future[None]:
+    def start(self, started: Started, *, at_once: bool) -> asyncio.Future[None]:
         failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         failed.set_exception(RecordError("no space left on device"))
         return failed
@@ -403,7 +403,7 @@ class Kept:
         self.at_once = at_once
         self.unwritten: list[asyncio.Future[None]] = []
 
-    def start(self, started: Started) -> Awaitable[None]:
+    def start(self, started: Started, *, at_once: bool) -> Awaitable[None]:
         self.rows[started.call_id] = [started]
         if self.at_once:
             return WRITTEN
@@ -587,3 +587,79 @@ async def test_a_tool_that_may_change_something_answers_nothing_at_once():
         def alter() -> Text:
             """Change something."""
             return Text("")
+
+
+@pytest.mark.parametrize("access", [Access.WRITE, Access.EXEC])
+async def test_only_what_writes_files_may_answer_at_once_and_never_alone(access):
+    async def change() -> Text:
+        """Change something."""
+        return Text("")
+
+    if access is Access.WRITE:
+        assert tool(access, at_once=lambda: None)(change).at_once
+    else:
+        with pytest.raises(TypeError, match="change may change something"):
+            tool(access, at_once=lambda: None)(change)
+
+
+@pytest.mark.parametrize(
+    ("alone", "recorder", "asked"),
+    [
+        (True, Kept(at_once=True), ["first"]),
+        (True, None, ["first"]),
+        (False, Kept(at_once=True), ["second"]),
+        (True, Kept(), ["second"]),
+        (True, FullDisk, []),
+    ],
+    ids=["alone", "no records", "with others", "a row that takes its time", "no row"],
+)
+async def test_what_changes_files_answers_at_once_where_it_is_alone_and_has_its_row(
+    call, happened, monkeypatch, alone, recorder, asked
+):
+    noted = []
+
+    def first() -> Text | None:
+        happened.calls.append("first")
+        return Text("done")
+
+    @tool(Access.WRITE, at_once=first)
+    async def put() -> Text:
+        """Put something."""
+        happened.calls.append("second")
+        return Text("done")
+
+    begin = Pipeline.begin
+
+    def begun(self, *given, **more):
+        self._noting = lambda call: noted.append(call.tool.name)
+        return begin(self, *given, **more | {"alone": alone})
+
+    monkeypatch.setattr(Pipeline, "begin", begun)
+    call.catalogue = (*call.catalogue, put)
+    call.gate = Gate(enable_exec_tools=True)
+    call.extra["recorder"] = recorder() if recorder is FullDisk else recorder
+    answer = await call("put")
+    assert happened.calls == asked
+    assert noted == ["put"] * len(asked)
+    assert answer == "done" if asked else answer["code"] == "refused"
+
+
+async def test_a_change_that_is_not_answered_at_once_is_noted_once(call, happened, monkeypatch):
+    noted = []
+
+    @tool(Access.WRITE, at_once=lambda: None)
+    async def put() -> Text:
+        """Put something."""
+        return Text("done")
+
+    begin = Pipeline.begin
+
+    def begun(self, *given, **more):
+        self._noting = lambda call: noted.append(call.tool.name)
+        return begin(self, *given, **more | {"alone": True})
+
+    monkeypatch.setattr(Pipeline, "begin", begun)
+    call.catalogue = (*call.catalogue, put)
+    call.gate = Gate(enable_exec_tools=True)
+    assert await call("put") == "done"
+    assert noted == ["put"]

@@ -50,7 +50,7 @@ class Talk:
     def post(self, data):
         self.lines.put_nowait(json.loads(data))
 
-    def begin(self, connection, request, report):
+    def begin(self, connection, request, report, *, alone):
         return self.direct(connection, request, report) if self.direct else None
 
     def say(self, **message):

@@ -9,6 +9,8 @@ import pytest
 from toolbox_mcp.sandbox import worker
 from toolbox_mcp.tools.edit.replacing import Matching
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 
 @pytest.mark.parametrize(
     ("before", "old", "new", "every", "after", "text"),
