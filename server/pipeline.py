@@ -137,13 +137,13 @@ class Pipeline:
         alone: nobody else is served, so that the loop may wait for the disk as long as that is quick.
         """
         tool = self.exposure.tools[name]
-        may_wait = not tool.gated or (alone and self._pace.is_quick)
+        first = tool.at_once or (tool.alone if alone and self._pace.is_quick else None)
         call = Call(
             new_call_id(), tool, arguments, context, Progress(report), ask, set() if approved is None else approved
         )
         row, stage = CallRow(self._recorder, call), _Stage()
         # Where others wait for their turn this one does too: what it reads may have to be kept until it can be cut.
-        if tool.at_once is None or not may_wait or self.may_ask(name) or not self._slots.value:
+        if first is None or self.may_ask(name) or not self._slots.value:
             return self._in_time(call, row, stage)
         try:
             self._check_open(tool)
@@ -153,8 +153,8 @@ class Pipeline:
             if tool.gated and not row.is_begun:
                 return self._in_time(call, row, stage)
             self._note(call, stage)
-            with _unforeseen(tool), self._pace if tool.gated else _UNTIMED:
-                stage.result = tool.at_once(**self._services(call), **stage.given)
+            with _unforeseen(tool), self._pace if first is tool.alone else _UNTIMED:
+                stage.result = first(**self._services(call), **stage.given)
                 if stage.result is not None and self._fits(stage.result):
                     stage.outcome = Outcome(_bounded(tool, stage.result.fit(self._budget)))
         except ToolError as e:

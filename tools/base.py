@@ -64,7 +64,7 @@ Handler = Callable[..., Awaitable[Result]]
 AtOnce = Callable[..., Result | None]
 """Takes what a handler does and answers without waiting for anything, a disk included; None where it would have to.
 
-What writes files waits for the disk, and is only called while nobody else is served. Then None says that nothing was changed.
+While nobody else is served one may wait for the disk, some milliseconds at most. None says that nothing was changed.
 """
 Deadline = Callable[[Any, Mapping[str, Any]], float]
 """(tool settings, bound arguments) -> seconds until the call is given up."""
@@ -85,6 +85,7 @@ class Tool:
     unsafe: bool
     deadline: Deadline | None
     at_once: AtOnce | None = field(repr=False)
+    alone: AtOnce | None = field(repr=False)
     run: Handler = field(repr=False)
 
     @property
@@ -113,13 +114,14 @@ def tool(
     unsafe: bool = False,
     deadline: Deadline | None = None,
     at_once: AtOnce | None = None,
+    alone: AtOnce | None = None,
     **hints: bool,
 ) -> Callable[[Handler | AtOnce], Tool]:
     """Describe a function as a tool: its name, docstring and signature say the rest.
 
     A function that waits for nothing is plain, any other async. unsafe adds the argument of that name, which the pipeline
-    answers for. at_once is called ahead of an async function, which answers the calls that it leaves. hints override
-    single annotations (read_only_hint, destructive_hint, idempotent_hint, open_world_hint).
+    answers for. at_once is called ahead of an async function, which answers the calls that it leaves; alone
+    likewise, while nobody else is served, so that it may wait for the disk. hints override single annotations (read_only_hint, destructive_hint, idempotent_hint, open_world_hint).
     """
 
     def describe(function: Callable[..., Any]) -> Tool:
@@ -128,7 +130,7 @@ def tool(
         if at_once and not waits:
             raise TypeError(f"{name} waits for nothing, so there is nothing to be answered ahead of it")
         first = at_once if waits else function
-        if first and (access is Access.EXEC or (access in _GATED and not waits)):
+        if (first and access in _GATED) or (alone and access is Access.EXEC):
             raise TypeError(f"{name} may change something, so it waits for its row")
         annotated = get_type_hints(function, include_extras=True)
         returns = annotated.pop("return", None)
@@ -158,6 +160,7 @@ def tool(
             unsafe=unsafe,
             deadline=deadline,
             at_once=first,
+            alone=alone,
             run=function if waits else _waiting(function),
         )
 

@@ -23,6 +23,7 @@ from toolbox_mcp.server.transports.intake import Intake
 from toolbox_mcp.server.transports.lines import read_line
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.catalogue import TOOLS
+from toolbox_mcp.tools.read import list_directory
 from toolbox_mcp.tools.results import Answer, Blocks, Text
 from toolbox_mcp.tools.services import Context, Progress
 from toolbox_mcp.tools.threads import _Threads
@@ -441,6 +442,36 @@ async def test_a_small_edit_is_answered_at_once_and_as_in_a_thread(
         found.append((answer, (project / "f").read_bytes(), stat.S_IMODE((project / "f").stat().st_mode)))
     assert found[0] == found[1]
     assert found[0][2] == 0o640
+
+
+LISTS = [
+    ({}, True),
+    ({"sizes": False}, True),
+    ({"sizes": False, "pattern": "a*"}, True),
+    ({"recursive": True}, False),
+    ({"pattern": "a/*"}, True),
+    ({"path": "none"}, False),
+    ({"path": "a.txt"}, False),
+    ({"path": "../x"}, True),
+]
+
+
+@pytest.mark.parametrize(("arguments", "at_once"), LISTS)
+async def test_a_small_folder_is_listed_at_once_and_as_in_a_thread(talking, in_threads, arguments, at_once):
+    params = {"name": "list_directory", "arguments": arguments}
+    one = await answers(talking, params)
+    assert bool(in_threads) != at_once
+    assert one == await answers(talking, params, direct=False)
+
+
+@pytest.mark.parametrize(("bound", "least"), [("LIGHT", 0), ("BRIEF", -1.0)])
+async def test_a_listing_that_takes_its_time_is_done_in_a_thread(talking, in_threads, monkeypatch, bound, least):
+    params = {"name": "list_directory", "arguments": {}}
+    one = await answers(talking, params)
+    assert not in_threads
+    monkeypatch.setattr(list_directory, bound, least)
+    assert one == await answers(talking, params)
+    assert len(in_threads) == 1
 
 
 def _edit(path, old, new):

@@ -590,16 +590,18 @@ async def test_a_tool_that_may_change_something_answers_nothing_at_once():
 
 
 @pytest.mark.parametrize("access", [Access.WRITE, Access.EXEC])
-async def test_only_what_writes_files_may_answer_at_once_and_never_alone(access):
+async def test_what_writes_files_may_answer_at_once_while_it_is_alone_and_no_program_does(access):
     async def change() -> Text:
         """Change something."""
         return Text("")
 
     if access is Access.WRITE:
-        assert tool(access, at_once=lambda: None)(change).at_once
+        assert tool(access, alone=lambda: None)(change).alone
     else:
         with pytest.raises(TypeError, match="change may change something"):
-            tool(access, at_once=lambda: None)(change)
+            tool(access, alone=lambda: None)(change)
+    with pytest.raises(TypeError, match="change may change something"):
+        tool(access, at_once=lambda: None)(change)
 
 
 @pytest.mark.parametrize(
@@ -622,7 +624,7 @@ async def test_what_changes_files_answers_at_once_where_it_is_alone_and_has_its_
         happened.calls.append("first")
         return Text("done")
 
-    @tool(Access.WRITE, at_once=first)
+    @tool(Access.WRITE, alone=first)
     async def put() -> Text:
         """Put something."""
         happened.calls.append("second")
@@ -647,7 +649,7 @@ async def test_what_changes_files_answers_at_once_where_it_is_alone_and_has_its_
 async def test_a_change_that_is_not_answered_at_once_is_noted_once(call, happened, monkeypatch):
     noted = []
 
-    @tool(Access.WRITE, at_once=lambda: None)
+    @tool(Access.WRITE, alone=lambda: None)
     async def put() -> Text:
         """Put something."""
         return Text("done")

@@ -21,7 +21,7 @@ LIGHT = 128 * 1024
 """Bytes of a file that is edited in the loop: some 1 ms beside the disk."""
 
 
-def _at_hand(
+def _alone(
     seen: Seen,
     journal: Journal,
     path: WritePath,
@@ -45,7 +45,7 @@ def _at_hand(
     return _told(seen, path, *done)
 
 
-@tool(Access.WRITE, at_once=_at_hand)
+@tool(Access.WRITE, alone=_alone)
 async def edit_file(
     parser: Parser,
     seen: Seen,

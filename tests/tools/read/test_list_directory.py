@@ -6,6 +6,8 @@ import pytest
 
 from toolbox_mcp.tools.read import list_directory
 
+pytestmark = pytest.mark.usefixtures("both_ways")
+
 
 @pytest.fixture
 def folder(project):
