@@ -302,11 +302,12 @@ class Place:
         links = Links.FOLLOW if self.links is Links.ENTRY else self.links
         return Place(self.roots, self.root, self.parts[:-1], links)
 
-    def check_writable(self) -> "Place":
-        """Return the place, with what is there noted where no link is on the way.
+    def check_writable(self) -> None:
+        """ToolError protected_path when the place, with its links followed, is never written."""
+        Writable(self.roots).check(self)
 
-        ToolError protected_path when the place, with its links followed, is never written.
-        """
+    def writable(self) -> "Place":
+        """Return the place, with what is there noted where no link is on the way. Raises as check_writable()."""
         return self._noted(Writable(self.roots).check(self))
 
     def looked_at(self) -> "Place":
