@@ -53,29 +53,23 @@ class Written:
 def read_whole(place: Place, limit: int) -> tuple[bytes, Seen]:
     """Read a regular file of at most limit bytes, and tell what was seen before the first byte.
 
-    A status that says less than there is, is not trusted. ToolError not_a_file, too_large, path_denied.
+    What the status says of the size is not trusted. ToolError not_a_file, too_large, path_denied.
     """
     fd = place.open_file()
     try:
         now = time.time_ns()
         seen = Seen.of(os.fstat(fd))
-        if seen.size > limit:
-            raise _larger(place, limit)
         data = bytearray()
         while chunk := os.read(fd, min(_CHUNK, limit + 1 - len(data))):
             data += chunk
             if len(data) > limit:
-                raise _larger(place, limit)
+                raise ToolError(Code.TOO_LARGE, f"{place.shown} is larger than {limit} bytes")
     except OSError as e:
         raise refusal(e, place.shown) from None
     finally:
         os.close(fd)
     whole = bytes(data)
     return whole, seen.read(whole, now)
-
-
-def _larger(place: Place, limit: int) -> ToolError:
-    return ToolError(Code.TOO_LARGE, f"{place.shown} is larger than {limit} bytes")
 
 
 def digested(place: Place) -> tuple[str, Seen]:

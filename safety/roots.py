@@ -159,7 +159,7 @@ class Place:
     parts: tuple[str, ...]
     links: Links = Links.FOLLOW
     was_file: bool = field(default=False, repr=False, compare=False)
-    """Whether a regular file was there, maybe behind links, when it was looked at."""
+    """Whether a regular file was there, maybe behind links, when looked_at() looked."""
 
     @property
     def absolute(self) -> str:
@@ -306,15 +306,9 @@ class Place:
         """ToolError protected_path when the place, with its links followed, is never written."""
         Writable(self.roots).check(self)
 
-    def writable(self) -> "Place":
-        """Return the place, with what is there noted where no link is on the way. Raises as check_writable()."""
-        return self._noted(Writable(self.roots).check(self))
-
     def looked_at(self) -> "Place":
         """Return the place, with what is there noted. Raises as stat()."""
-        return self._noted(self.stat())
-
-    def _noted(self, seen: os.stat_result | None) -> "Place":
+        seen = self.stat()
         if seen is None or not stat.S_ISREG(seen.st_mode):
             return self
         return Place(self.roots, self.root, self.parts, self.links, was_file=True)
@@ -363,18 +357,14 @@ class Writable:
         self._forbidden = roots.protected.identities()
         self._folders: dict[tuple[Path, tuple[str, ...]], bool] = {}
 
-    def check(self, place: Place) -> os.stat_result | None:
-        """Return the status of a place where that came up on the way.
-
-        ToolError protected_path when the place, with its links followed, is never written.
-        """
+    def check(self, place: Place) -> None:
+        """ToolError protected_path when a place, with its links followed, is never written."""
         at, status = place.target_seen()
         why = self._protected.name_refusal(at.root.path, at.parts)
         if why is None and self._forbidden and self._is_protected(at, status):
             why = "it is another name of a protected place"
         if why:
             raise ToolError(Code.PROTECTED_PATH, f"{place.shown} is protected: {why}")
-        return status
 
     def _is_protected(self, at: Place, status: os.stat_result | None) -> bool:
         return self._is_forbidden(status or at.stat()) or self._is_below_forbidden(at)

@@ -95,6 +95,12 @@ class Begun:
             return False
         return True
 
+    @property
+    def is_found(self) -> bool:
+        """Tell whether whoever looks for lines finds what is added now: the file was not moved away."""
+        with self._turn:
+            return self._fd is None or _identity(self._path) == self._file
+
     def settle(self, count: int) -> None:
         """Note that rows of lines are in the file of the records. When that is so of all, none of them counts any more."""
         with self._turn:
@@ -140,7 +146,8 @@ class Begun:
 
     def _let_go(self) -> None:
         if self._fd is not None:
-            os.close(self._fd)
+            with suppress(OSError):
+                os.close(self._fd)
             self._fd = None
 
 

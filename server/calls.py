@@ -28,7 +28,7 @@ class Recorder(Protocol):
     def start(self, started: Started, *, at_once: bool) -> Awaitable[None]:
         """Begin to write the row of a call; WRITTEN when it is. Awaiting it raises RecordError where it cannot be.
 
-        at_once: what the call changes is about to be answered, and its row may be noted beside the file.
+        at_once: the call may be answered at once, so that its row may be noted beside the file also where it changes something.
         """
         ...
 

@@ -3,12 +3,11 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any
 
 import anyio
 from anyio import to_thread
@@ -22,7 +21,7 @@ from toolbox_mcp.server.binding import ASKED, Binder
 from toolbox_mcp.server.budget import Budget
 from toolbox_mcp.server.calls import Call, CallRow, Outcome, Overdue, Provider, Recorder
 from toolbox_mcp.server.exposure import Exposure
-from toolbox_mcp.server.pace import Pace
+from toolbox_mcp.server.going_on import going_on
 from toolbox_mcp.server.records import new_call_id
 from toolbox_mcp.tools.base import Tool
 from toolbox_mcp.tools.context import CallContext
@@ -43,8 +42,6 @@ ERROR_MAX = 2000
 
 Result = dict[str, Any]
 """A CallToolResult in the form that goes on the wire."""
-
-_UNTIMED: Final = nullcontext()
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,6 @@ class Pipeline:
         self._unsafe_logger = unsafe_logger
         self._noting = noting
         self._binders: dict[str, Binder] = {}
-        self._pace = Pace()
         self._slots = anyio.Semaphore(rules.max_in_flight, fast_acquire=True)
 
     @property
@@ -134,16 +130,16 @@ class Pipeline:
     ) -> Result | Coroutine[Any, Any, Result | InputRequiredResult]:
         """Return what call() does, at once where nothing has to be waited for, else what gives it when it is awaited.
 
-        alone: nobody else is served, so that the loop may wait for the disk as long as that is quick.
+        alone: nobody else is served, so that the loop may wait a moment for a thread.
         """
         tool = self.exposure.tools[name]
-        first = tool.at_once or (tool.alone if alone and self._pace.is_quick else None)
+        briefly = alone and tool.briefly
         call = Call(
             new_call_id(), tool, arguments, context, Progress(report), ask, set() if approved is None else approved
         )
         row, stage = CallRow(self._recorder, call), _Stage()
         # Where others wait for their turn this one does too: what it reads may have to be kept until it can be cut.
-        if first is None or self.may_ask(name) or not self._slots.value:
+        if not (tool.at_once or briefly) or self.may_ask(name) or not self._slots.value:
             return self._in_time(call, row, stage)
         try:
             self._check_open(tool)
@@ -153,8 +149,11 @@ class Pipeline:
             if tool.gated and not row.is_begun:
                 return self._in_time(call, row, stage)
             self._note(call, stage)
-            with _unforeseen(tool), self._pace if first is tool.alone else _UNTIMED:
-                stage.result = first(**self._services(call), **stage.given)
+            with _unforeseen(tool):
+                if tool.at_once:
+                    stage.result = tool.at_once(**self._services(call), **stage.given)
+                else:
+                    stage.step(tool.run(**self._services(call), **stage.given))
                 if stage.result is not None and self._fits(stage.result):
                     stage.outcome = Outcome(_bounded(tool, stage.result.fit(self._budget)))
         except ToolError as e:
@@ -201,7 +200,7 @@ class Pipeline:
             await self._approve(call)
         await row.start()
         self._note(call, stage)
-        return Outcome(await self._run(call, given, stage.result))
+        return Outcome(await self._run(call, given, stage))
 
     def _note(self, call: Call, stage: "_Stage") -> None:
         if self._noting and call.tool.gated and not stage.noted:
@@ -286,12 +285,14 @@ class Pipeline:
     def _services(self, call: Call) -> dict[str, Any]:
         return {argument: self._providers[kind](call) for argument, kind in call.tool.services.items()}
 
-    async def _run(self, call: Call, given: Mapping[str, Any], result: ToolResult | None) -> Answer:
-        """Return the answer of a tool. result: what it answered at once, if that has only to be cut."""
+    async def _run(self, call: Call, given: Mapping[str, Any], stage: "_Stage") -> Answer:
+        """Return the answer of a tool. What it answered at once has only to be cut."""
         tool = call.tool
         with _unforeseen(tool):
+            result = stage.result
             if result is None:
-                result = await self._within(self._deadline(tool, given), call, given)
+                work = stage.rest or tool.run(**self._services(call), **given)
+                result = await self._within(self._deadline(tool, given), call, work)
             if self._fits(result):
                 return _bounded(tool, result.fit(self._budget))
             return _bounded(tool, await to_thread.run_sync(result.fit, self._budget))
@@ -300,18 +301,17 @@ class Pipeline:
         """Tell whether a result fits by its length alone, so that nothing is counted."""
         return result.size <= self._budget.limit
 
-    async def _within(self, deadline: float | None, call: Call, given: Mapping[str, Any]) -> ToolResult:
+    async def _within(self, deadline: float | None, call: Call, work: Awaitable[ToolResult]) -> ToolResult:
         tool = call.tool
-        services = self._services(call)
         result: ToolResult | None = None
         with anyio.move_on_after(deadline) as scope:
             if call.progress.wanted:
                 async with anyio.create_task_group() as beside:
                     beside.start_soon(_heartbeat, call.progress)
-                    result = await tool.run(**services, **given)
+                    result = await work
                     beside.cancel_scope.cancel()
             else:
-                result = await tool.run(**services, **given)
+                result = await work
         if scope.cancelled_caught:
             raise Overdue(Code.TIMEOUT, f"TIMEOUT: {tool.name} gave no answer within {deadline:g}s")
         assert result is not None
@@ -320,12 +320,25 @@ class Pipeline:
 
 @dataclass
 class _Stage:
-    """How far a call came without waiting: its arguments are bound, it is noted, its result is there, it is over."""
+    """How far a call came without waiting: its arguments are bound, it is noted, its result is there, it is over.
+
+    rest: what is to be awaited for the result of a handler that has begun.
+    """
 
     given: dict[str, Any] | None = None
     noted: bool = False
+    rest: Awaitable[ToolResult] | None = None
     result: ToolResult | None = None
     outcome: Outcome | None = None
+
+    def step(self, handler: Coroutine[Any, Any, ToolResult]) -> None:
+        """Begin a handler, outside of any task, and keep its result, or what is left of it where it waits."""
+        try:
+            waits_for = handler.send(None)
+        except StopIteration as over:
+            self.result = over.value
+        else:
+            self.rest = going_on(handler, waits_for)
 
 
 class _unforeseen:

@@ -67,8 +67,8 @@ class _Change:
 class Records:
     """The records of one server. Several servers may share a file.
 
-    A call that may change something runs once its row is in the file; of any other, and of one that is answered at
-    once while the file takes rows, it is enough that the row is noted beside the file, from where it comes there with
+    A call that may change something runs once its row is in the file; of any other, and of one that may be
+    answered at once while the file takes rows, it is enough that the row is noted beside the file, from where it comes there with
     others, most of them with their ends. Rows are written where the
     calls are, as long as nothing has to be waited for. All else is done by one thread, in the order of the calls, so
     the event loop waits neither for the disk nor for another server. When the file cannot be opened, each call tries
@@ -117,7 +117,7 @@ class Records:
     def start(self, started: Started, *, at_once: bool = False) -> Awaitable[None]:
         """Write the row of a call and return WRITTEN, or begin to. Awaiting it raises RecordError where that cannot be done.
 
-        at_once: the call is about to be answered, also where it changes something. Call it in the thread of a running loop.
+        at_once: the call may be answered at once, also where it changes something. Call it in the thread of a running loop.
         """
         row = begun(started, self._count(started.session, started.tool))
         may_be_noted = not started.gated or (at_once and self._takes_rows)
@@ -153,7 +153,7 @@ class Records:
     def _takes_rows(self) -> bool:
         """Tell whether the file took all that it has been given, and nothing keeps it from taking more."""
         idle = not self._using.locked() and not self._unwritten and not self._late
-        return idle and self._file is not None and not self._file.is_lost()
+        return idle and self._file is not None and not self._file.is_lost() and self._begun.is_found
 
     def _count(self, session: str | None, tool: str) -> int:
         """Return which call of a tool in its session this is."""

@@ -2,7 +2,7 @@
 
 import inspect
 import types
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property, wraps
@@ -60,12 +60,9 @@ class Service:
     least: Access = Access.READ
 
 
-Handler = Callable[..., Awaitable[Result]]
+Handler = Callable[..., Coroutine[Any, Any, Result]]
 AtOnce = Callable[..., Result | None]
-"""Takes what a handler does and answers without waiting for anything, a disk included; None where it would have to.
-
-While nobody else is served one may wait for the disk, some milliseconds at most. None says that nothing was changed.
-"""
+"""Takes what a handler does and answers without waiting for anything, a disk included; None where it would have to."""
 Deadline = Callable[[Any, Mapping[str, Any]], float]
 """(tool settings, bound arguments) -> seconds until the call is given up."""
 
@@ -85,7 +82,7 @@ class Tool:
     unsafe: bool
     deadline: Deadline | None
     at_once: AtOnce | None = field(repr=False)
-    alone: AtOnce | None = field(repr=False)
+    briefly: bool
     run: Handler = field(repr=False)
 
     @property
@@ -114,14 +111,14 @@ def tool(
     unsafe: bool = False,
     deadline: Deadline | None = None,
     at_once: AtOnce | None = None,
-    alone: AtOnce | None = None,
+    briefly: bool = False,
     **hints: bool,
 ) -> Callable[[Handler | AtOnce], Tool]:
     """Describe a function as a tool: its name, docstring and signature say the rest.
 
     A function that waits for nothing is plain, any other async. unsafe adds the argument of that name, which the pipeline
-    answers for. at_once is called ahead of an async function, which answers the calls that it leaves; alone
-    likewise, while nobody else is served, so that it may wait for the disk. hints override single annotations (read_only_hint, destructive_hint, idempotent_hint, open_world_hint).
+    answers for. at_once is called ahead of an async function, which answers the calls that it leaves. briefly: the
+    first that the function waits for is a thread, so that it may begin outside of a task. hints override single annotations (read_only_hint, destructive_hint, idempotent_hint, open_world_hint).
     """
 
     def describe(function: Callable[..., Any]) -> Tool:
@@ -130,7 +127,7 @@ def tool(
         if at_once and not waits:
             raise TypeError(f"{name} waits for nothing, so there is nothing to be answered ahead of it")
         first = at_once if waits else function
-        if (first and access in _GATED) or (alone and access is Access.EXEC):
+        if (first and access in _GATED) or (briefly and access is Access.EXEC):
             raise TypeError(f"{name} may change something, so it waits for its row")
         annotated = get_type_hints(function, include_extras=True)
         returns = annotated.pop("return", None)
@@ -160,7 +157,7 @@ def tool(
             unsafe=unsafe,
             deadline=deadline,
             at_once=first,
-            alone=alone,
+            briefly=briefly,
             run=function if waits else _waiting(function),
         )
 

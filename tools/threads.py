@@ -25,6 +25,8 @@ Stop = Callable[[], bool]
 
 MOST = 40
 """Threads that work at a time; as many as anyio has."""
+BRIEF = 0.02
+"""Seconds that the loop itself waits for a thread where nobody else is served; a guess at what nobody notices."""
 IDLE = 10.0
 """Seconds after which a thread that has nothing to do may end."""
 
@@ -72,18 +74,12 @@ async def changing(work: Callable[[Turn], T]) -> T:
     return await _done(_Job(work))
 
 
-def closed_soon(fd: int) -> None:
-    """Close a descriptor in the next turn of the loop, when what is answered in this one is on its way."""
-    asyncio.get_running_loop().call_soon(_close, fd)
-
-
-def _close(fd: int) -> None:
-    with suppress(OSError):
-        os.close(fd)
-
-
 class _Job(Turn, Generic[T]):
-    """One piece of work on its way through a thread."""
+    """One piece of work on its way through a thread.
+
+    Where it is wanted outside of any task, the loop's own thread may wait for it: that spares a task, its scopes and the way
+    back through the loop, which take longer than the work of a small call.
+    """
 
     def __init__(self, work: Callable[[Turn], T]) -> None:
         super().__init__()
@@ -93,6 +89,12 @@ class _Job(Turn, Generic[T]):
         self._failure: BaseException | None = None
         self._over = False
         self._told = self._loop.create_future()
+        self._met: Lock | None = None
+        self._turn = Lock()
+        self._ended = False
+        if asyncio.current_task() is None:
+            self._met = Lock()
+            self._met.acquire()
 
     def do(self) -> None:
         """Do the work, and close what it let go of. In a thread."""
@@ -100,17 +102,47 @@ class _Job(Turn, Generic[T]):
             self._result = self._work(self)
         except BaseException as e:  # noqa: BLE001 - raised where it is waited for
             self._failure = e
-        try:
-            self._loop.call_soon_threadsafe(self._tell)
-        except RuntimeError:
-            log.debug("the loop has ended before a thread")
+        if not self._meets():
+            try:
+                self._loop.call_soon_threadsafe(self._tell)
+            except RuntimeError:
+                log.debug("the loop has ended before a thread")
         for fd in self._let_go:
-            _close(fd)
+            with suppress(OSError):
+                os.close(fd)
 
     def _tell(self) -> None:
         self._over = True
         if not self._told.done():
             self._told.set_result(None)
+
+    @property
+    def waits_in_loop(self) -> bool:
+        """Tell whether the loop's own thread is to wait for it."""
+        return self._met is not None
+
+    def _meets(self) -> bool:
+        """Let the loop's own thread go on; False where that does not wait, or no longer."""
+        with self._turn:
+            self._ended = True
+            if self._met is None:
+                return False
+            self._met.release()
+            return True
+
+    def meet(self) -> bool:
+        """Wait a moment, in the loop's own thread, and tell whether there is a result; else wait() has to be awaited."""
+        assert self._met is not None
+        if not self._met.acquire(timeout=BRIEF):
+            with self._turn:
+                self._met = None
+                if not self._ended:
+                    return False
+        if self._failure is None:
+            return True
+        # What is done about it may want a task.
+        self._loop.call_soon(self._tell)
+        return False
 
     async def wait(self) -> None:
         """Return when the work is done, with a result or without."""
@@ -146,9 +178,12 @@ class _Job(Turn, Generic[T]):
 
 async def _done(job: _Job[T], *, leave: bool = False) -> T:
     """Have a job done by a thread. leave: a call that is cancelled does not wait for it."""
-    await checkpoint_if_cancelled()
+    if not job.waits_in_loop:
+        await checkpoint_if_cancelled()
     threads = await _threads()
     threads.give(job)
+    if job.waits_in_loop and job.meet():
+        return job.outcome()
     try:
         await job.wait()
     except asyncio.CancelledError:

@@ -3,7 +3,9 @@
 import asyncio
 import itertools
 import json
+import os
 import stat
+import threading
 from contextlib import asynccontextmanager
 
 import anyio
@@ -14,19 +16,17 @@ from mcp.server.runner import ServerRunner
 from opentelemetry import trace
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.server import pace
 from toolbox_mcp.server.assembly import assembled
 from toolbox_mcp.server.cli import load_flags
 from toolbox_mcp.server.flags import read_flags
 from toolbox_mcp.server.transports.exchange import AT_ONCE, Exchange
 from toolbox_mcp.server.transports.intake import Intake
 from toolbox_mcp.server.transports.lines import read_line
+from toolbox_mcp.tools import threads
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.catalogue import TOOLS
-from toolbox_mcp.tools.read import list_directory
 from toolbox_mcp.tools.results import Answer, Blocks, Text
 from toolbox_mcp.tools.services import Context, Progress
-from toolbox_mcp.tools.threads import _Threads
 
 VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 KEY = "toolbox-mcp/context"
@@ -393,39 +393,40 @@ async def test_a_call_on_the_short_way_is_answered_as_closed_at_the_end(talking)
 
 
 @pytest.fixture
-def in_threads(monkeypatch):
-    """Return the list of what threads are given, which grows."""
-    given = []
-    give = _Threads.give
-    monkeypatch.setattr(_Threads, "give", lambda self, job: (given.append(job), give(self, job))[1])
-    return given
+def in_tasks(monkeypatch):
+    """Return the list of what takes a task, which grows. What the loop waits for is waited for long enough."""
+    spawned = []
+    spawn = Exchange._spawn
+    monkeypatch.setattr(Exchange, "_spawn", lambda self, work: (spawned.append(work), spawn(self, work))[1])
+    monkeypatch.setattr(threads, "BRIEF", 60.0)
+    return spawned
 
 
-LARGE = b"some text that stays\n" * 7000 + b"old"
-EDITS = [
+LARGE = b"some text that stays\n" * 70_000 + b"old"
+BRIEFLY = [
     (b"old\n", {}, True),
     (b"\xef\xbb\xbfold\r\n\xe9", {}, True),
-    (b"old old", {}, True),
-    (b"old", {"expected_etag": "0" * 16}, True),
-    (b"old", {"new_string": "old"}, True),
-    (b"old\0", {}, True),
-    (b"old", {"new_string": "x" * 131_073}, False),
-    (b"old old", {"replace_all": True}, False),
+    (b"old old", {"replace_all": True}, True),
+    (b"old", {"new_string": "x" * 300_000}, True),
+    (LARGE, {}, True),
+    (b"old", {"path": "link"}, True),
+    (b"old", {"path": "../f"}, False),
+    (b"old", {"path": ".git/f"}, False),
+    (b"old", {"old_string": 5}, False),
+    (b"old old", {}, False),
+    (b"old", {"expected_etag": "0" * 16}, False),
+    (b"old", {"new_string": "old"}, False),
+    (b"old\0", {}, False),
     (b"other", {}, False),
     (b"", {}, False),
-    (LARGE, {}, False),
-    (b"old", {"path": "link"}, False),
     (b"old", {"path": "none"}, False),
     (b"old", {"path": "folder"}, False),
-    (b"old", {"path": "../f"}, True),
-    (b"old", {"path": ".git/f"}, True),
-    (b"old", {"old_string": 5}, True),
 ]
 
 
-@pytest.mark.parametrize(("before", "arguments", "at_once"), EDITS)
-async def test_a_small_edit_is_answered_at_once_and_as_in_a_thread(
-    talking, tmp_path, in_threads, before, arguments, at_once
+@pytest.mark.parametrize(("before", "arguments", "at_once"), BRIEFLY)
+async def test_an_edit_that_succeeds_is_answered_without_a_task_and_as_with_one(
+    talking, tmp_path, in_tasks, before, arguments, at_once
 ):
     project = tmp_path / "project"
     (project / "folder").mkdir()
@@ -435,10 +436,12 @@ async def test_a_small_edit_is_answered_at_once_and_as_in_a_thread(
     for direct in (True, False):
         (project / "f").write_bytes(before)
         (project / "f").chmod(0o640)
-        in_threads.clear()
-        answer = await answers(talking, params, flags=["--enable-exec"], direct=direct)
-        if direct:
-            assert bool(in_threads) != at_once
+        async with talking("--enable-exec", direct=direct) as talk:
+            await talk.text("at_once")
+            in_tasks.clear()
+            [answer] = await talk.ask(params)
+            assert bool(in_tasks) != (direct and at_once)
+        assert len(answer["result"]["_meta"].pop("call_id")) == 26
         found.append((answer, (project / "f").read_bytes(), stat.S_IMODE((project / "f").stat().st_mode)))
     assert found[0] == found[1]
     assert found[0][2] == 0o640
@@ -446,96 +449,121 @@ async def test_a_small_edit_is_answered_at_once_and_as_in_a_thread(
 
 LISTS = [
     ({}, True),
-    ({"sizes": False}, True),
     ({"sizes": False, "pattern": "a*"}, True),
-    ({"recursive": True}, False),
+    ({"recursive": True}, True),
     ({"pattern": "a/*"}, True),
+    ({"path": "../x"}, False),
     ({"path": "none"}, False),
     ({"path": "a.txt"}, False),
-    ({"path": "../x"}, True),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "at_once"), LISTS)
-async def test_a_small_folder_is_listed_at_once_and_as_in_a_thread(talking, in_threads, arguments, at_once):
+async def test_a_folder_is_listed_without_a_task_and_as_with_one(talking, in_tasks, arguments, at_once):
     params = {"name": "list_directory", "arguments": arguments}
-    one = await answers(talking, params)
-    assert bool(in_threads) != at_once
-    assert one == await answers(talking, params, direct=False)
+    found = []
+    for direct in (True, False):
+        async with talking(direct=direct) as talk:
+            await talk.text("at_once")
+            in_tasks.clear()
+            [answer] = await talk.ask(params)
+            assert bool(in_tasks) != (direct and at_once)
+        del answer["result"]["_meta"]["call_id"]
+        found.append(answer)
+    assert found[0] == found[1]
 
 
-@pytest.mark.parametrize(("bound", "least"), [("LIGHT", 0), ("BRIEF", -1.0)])
-async def test_a_listing_that_takes_its_time_is_done_in_a_thread(talking, in_threads, monkeypatch, bound, least):
-    params = {"name": "list_directory", "arguments": {}}
-    one = await answers(talking, params)
-    assert not in_threads
-    monkeypatch.setattr(list_directory, bound, least)
-    assert one == await answers(talking, params)
-    assert len(in_threads) == 1
+@pytest.fixture
+def held(monkeypatch):
+    """Have the disk take its time until it is let go on; tell when it is asked to sync."""
+    begun, go_on, fsync = threading.Event(), threading.Event(), os.fsync
+
+    def sync(fd):
+        begun.set()
+        assert go_on.wait(20)
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    yield begun, go_on
+    go_on.set()
 
 
-def _edit(path, old, new):
-    return {"name": "edit_file", "arguments": {"path": path, "old_string": old, "new_string": new}}
+EDIT = {"path": "a.txt", "old_string": "one", "new_string": "1"}
 
 
-async def test_an_edit_takes_a_thread_while_another_call_is_at_work(talking, tmp_path, in_threads):
+async def test_an_edit_that_waits_for_the_disk_keeps_nobody_else_waiting(talking, tmp_path, held, monkeypatch):
+    monkeypatch.setattr(threads, "BRIEF", 0.0)
+    begun, go_on = held
+    async with talking("--enable-exec") as talk:
+        await talk.text("at_once")
+        number = talk.begin({"name": "edit_file", "arguments": EDIT})
+        assert await asyncio.to_thread(begun.wait, 20)
+        assert await talk.text("read_file", path="a.txt") == "one\ntwo"
+        go_on.set()
+        assert (await talk.hear())["id"] == number
+    assert (tmp_path / "project" / "a.txt").read_text() == "1\ntwo\n"
+
+
+async def test_an_edit_that_is_called_off_while_it_waits_for_the_disk_ends_before_its_call(
+    talking, tmp_path, held, monkeypatch
+):
+    monkeypatch.setattr(threads, "BRIEF", 0.0)
+    begun, go_on = held
+    async with talking("--enable-exec") as talk:
+        await talk.text("at_once")
+        number = talk.begin({"name": "edit_file", "arguments": EDIT})
+        assert await asyncio.to_thread(begun.wait, 20)
+        talk.say(method="notifications/cancelled", params={"requestId": number})
+        assert await talk.text("read_file", path="a.txt") == "one\ntwo"
+        assert talk.toolbox.records.newest()[1].status == "running"
+        go_on.set()
+        async with asyncio.timeout(10):
+            while talk.toolbox.records.newest()[1].status == "running":
+                await anyio.lowlevel.checkpoint()
+        assert "Undid edit_file" in await talk.text("undo")
+    assert (tmp_path / "project" / "a.txt").read_text() == "one\ntwo\n"
+
+
+async def test_an_edit_takes_a_task_while_another_call_is_at_work(talking, in_tasks):
     async with talking("--enable-exec") as talk:
         await talk.text("at_once")
         talk.begin({"name": "later", "arguments": {"what": "hang"}})
         for _ in range(5):
             await anyio.lowlevel.checkpoint()
-        assert "Edited a.txt" in await talk.text("edit_file", path="a.txt", old_string="one", new_string="1")
-        assert len(in_threads) == 1
+        in_tasks.clear()
+        assert "Edited a.txt" in await talk.text("edit_file", **EDIT)
+        assert len(in_tasks) == 1
 
 
-async def test_of_several_edits_that_come_together_the_first_is_done_at_once(talking, tmp_path, in_threads):
+async def test_of_several_edits_that_come_together_the_first_takes_no_task(talking, tmp_path, in_tasks):
+    def edit(old, new):
+        return {"name": "edit_file", "arguments": {"path": "a.txt", "old_string": old, "new_string": new}}
+
     async with talking("--enable-exec") as talk:
         await talk.text("at_once")
-        edits = [_edit("a.txt", "one", "1"), _edit("a.txt", "two", "2"), _edit("a.txt", "1\n2", "3")]
+        edits = [edit("one", "1"), edit("two", "2"), edit("1\n", "3\n")]
+        in_tasks.clear()
         asyncio.get_running_loop().call_soon(
             lambda: [talk.say(id=n, method="tools/call", params=edit) for n, edit in enumerate(edits, 100)]
         )
-        said = sorted([(await talk.hear())["id"] for _ in edits])
-        assert said == [100, 101, 102]
-        assert len(in_threads) == 2
-    assert (tmp_path / "project" / "a.txt").read_text() == "3\n"
+        assert sorted([(await talk.hear())["id"] for _ in edits]) == [100, 101, 102]
+        assert len(in_tasks) == 2
+    assert (tmp_path / "project" / "a.txt").read_text() == "3\n2\n"
 
 
-async def test_an_edit_after_one_that_waited_long_for_the_disk_takes_a_thread(talking, in_threads, monkeypatch):
-    monkeypatch.setattr(pace, "SLOW", -1.0)
-    async with talking("--enable-exec") as talk:
-        await talk.text("at_once")
-        for number, (old, new) in enumerate([("one", "1"), ("two", "2")]):
-            assert "Edited" in await talk.text("edit_file", path="a.txt", old_string=old, new_string=new)
-            assert len(in_threads) == number
-
-
-async def test_an_edit_at_once_is_recorded_remembered_and_undone_as_any(talking, tmp_path):
+async def test_an_edit_without_a_task_is_recorded_remembered_and_undone_as_any(talking, tmp_path, in_tasks):
     file = tmp_path / "project" / "a.txt"
     async with talking("--enable-exec") as talk:
         await talk.text("read_file", path="a.txt")
-        await talk.text("edit_file", path="a.txt", old_string="one", new_string="1")
+        in_tasks.clear()
+        await talk.text("edit_file", **EDIT)
+        assert not in_tasks
         row, *_ = talk.toolbox.records.newest()
         assert (row.tool, row.status, json.loads(row.input)["new_string"]) == ("edit_file", "success", "1")
         assert "Overwrote" in await talk.text("write_file", path="a.txt", content="seen by this session")
         assert "Undid write_file" in await talk.text("undo")
         assert "Undid edit_file" in await talk.text("undo")
         assert file.read_text() == "one\ntwo\n"
-        await talk.text("edit_file", path="a.txt", old_string="one", new_string="1")
+        await talk.text("edit_file", **EDIT)
         file.write_text("somebody's\n")
         assert "changed_since" in await talk.text("undo")
-
-
-async def test_the_pace_of_a_disk_is_asked_for_again_after_a_rest():
-    now = 100.0
-    disk = pace.Pace(lambda: now)
-    for taken, quick in ((pace.SLOW, True), (pace.SLOW * 2, False)):
-        with disk:
-            now += taken
-        assert disk.is_quick == quick
-    now += pace.REST
-    assert disk.is_quick
-    with pytest.raises(ToolError), disk:
-        now += 1
-        raise ToolError(Code.NO_CHANGE, "it would stay as it is")
-    assert not disk.is_quick

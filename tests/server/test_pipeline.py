@@ -589,79 +589,86 @@ async def test_a_tool_that_may_change_something_answers_nothing_at_once():
             return Text("")
 
 
-@pytest.mark.parametrize("access", [Access.WRITE, Access.EXEC])
-async def test_what_writes_files_may_answer_at_once_while_it_is_alone_and_no_program_does(access):
-    async def change() -> Text:
-        """Change something."""
-        return Text("")
+async def change() -> Text:
+    """Change something."""
+    return Text("")
 
-    if access is Access.WRITE:
-        assert tool(access, alone=lambda: None)(change).alone
-    else:
-        with pytest.raises(TypeError, match="change may change something"):
-            tool(access, alone=lambda: None)(change)
+
+async def test_what_writes_files_may_be_brief_and_no_program_is():
+    assert tool(Access.WRITE, briefly=True)(change).briefly
     with pytest.raises(TypeError, match="change may change something"):
-        tool(access, at_once=lambda: None)(change)
+        tool(Access.EXEC, briefly=True)(change)
+    with pytest.raises(TypeError, match="change may change something"):
+        tool(Access.WRITE, at_once=lambda: None)(change)
 
 
-@pytest.mark.parametrize(
-    ("alone", "recorder", "asked"),
-    [
-        (True, Kept(at_once=True), ["first"]),
-        (True, None, ["first"]),
-        (False, Kept(at_once=True), ["second"]),
-        (True, Kept(), ["second"]),
-        (True, FullDisk, []),
-    ],
-    ids=["alone", "no records", "with others", "a row that takes its time", "no row"],
-)
-async def test_what_changes_files_answers_at_once_where_it_is_alone_and_has_its_row(
-    call, happened, monkeypatch, alone, recorder, asked
-):
-    noted = []
+@pytest.fixture
+def put(call, happened, monkeypatch):
+    """Add a brief tool that writes, which waits where waits is set, and serve nobody else where alone is."""
+    call.alone, call.waits, call.noted = True, False, []
 
-    def first() -> Text | None:
-        happened.calls.append("first")
-        return Text("done")
-
-    @tool(Access.WRITE, alone=first)
+    @tool(Access.WRITE, briefly=True)
     async def put() -> Text:
         """Put something."""
-        happened.calls.append("second")
+        happened.calls.append("begun")
+        if call.waits:
+            await asyncio.wait_for(happened.go.wait(), 10)
+        happened.calls.append("over")
         return Text("done")
 
     begin = Pipeline.begin
 
     def begun(self, *given, **more):
-        self._noting = lambda call: noted.append(call.tool.name)
-        return begin(self, *given, **more | {"alone": alone})
+        self._noting = lambda noted: call.noted.append(noted.tool.name)
+        return begin(self, *given, **more | {"alone": call.alone})
 
     monkeypatch.setattr(Pipeline, "begin", begun)
     call.catalogue = (*call.catalogue, put)
     call.gate = Gate(enable_exec_tools=True)
-    call.extra["recorder"] = recorder() if recorder is FullDisk else recorder
-    answer = await call("put")
-    assert happened.calls == asked
-    assert noted == ["put"] * len(asked)
-    assert answer == "done" if asked else answer["code"] == "refused"
+    return call
 
 
-async def test_a_change_that_is_not_answered_at_once_is_noted_once(call, happened, monkeypatch):
-    noted = []
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("writes", ["at once", "in time", "never", "nothing"])
+async def test_what_is_brief_runs_once_its_row_is_written_and_has_one_row(put, happened, alone, waits, writes):
+    recorder = {"never": FullDisk(), "nothing": None}.get(writes, Kept(at_once=writes == "at once"))
+    put.extra["recorder"] = recorder
+    put.alone, put.waits = alone, waits
+    if waits and writes != "never":
+        happened.go.set()
+    answer = await put("put")
+    if writes == "never":
+        assert answer["code"] == "refused"
+        assert not happened.calls
+        return
+    assert answer == "done"
+    assert happened.calls == ["begun", "over"]
+    assert put.noted == ["put"]
+    if recorder:
+        [(_, finished)] = recorder.rows.values()
+        assert finished.status == "success"
 
-    @tool(Access.WRITE, alone=lambda: None)
-    async def put() -> Text:
-        """Put something."""
-        return Text("done")
 
-    begin = Pipeline.begin
+async def test_what_was_begun_and_has_to_wait_is_called_off_as_any(put, happened):
+    kept = put.extra["recorder"] = Kept(at_once=True)
+    put.waits = True
+    client = await put.client()
+    async with anyio.create_task_group() as group:
+        group.start_soon(client.call_tool, "put", {})
+        await anyio.wait_all_tasks_blocked()
+        assert happened.calls == ["begun"]
+        group.cancel_scope.cancel()
+    with anyio.fail_after(5):
+        while [len(row) for row in kept.rows.values()] != [2]:
+            await anyio.lowlevel.checkpoint()
+    [(_, finished)] = kept.rows.values()
+    assert finished.status == "cancelled"
+    assert happened.calls == ["begun"]
 
-    def begun(self, *given, **more):
-        self._noting = lambda call: noted.append(call.tool.name)
-        return begin(self, *given, **more | {"alone": True})
 
-    monkeypatch.setattr(Pipeline, "begin", begun)
-    call.catalogue = (*call.catalogue, put)
-    call.gate = Gate(enable_exec_tools=True)
-    assert await call("put") == "done"
-    assert noted == ["put"]
+async def test_what_was_begun_has_its_deadline_from_where_it_waits(put, happened):
+    put.waits = True
+    put.rules = Rules(tool_timeouts={"put": 0.05})
+    assert (await put("put"))["code"] == "timeout"
+    assert happened.calls == ["begun"]

@@ -42,16 +42,14 @@ def edit(
     journal: Journal,
     change: Callable[[Editable], tuple[str, str]],
     let_go: LetGo | None = None,
-    limit: int = MAX_BYTES,
 ) -> Edited:
     """Read a file, change it and write it back, as one step among the writers of this server.
 
-    change returns the whole text and what of it is inserted. let_go: as for safety.atomic.replace(). limit: bytes of the
-    file at most. ToolError not_a_file, too_large, binary_file, no_change,
+    change returns the whole text and what of it is inserted. let_go: as for safety.atomic.replace(). ToolError not_a_file, too_large, binary_file, no_change,
     file_changed, protected_path, and whatever change raises; then the file is as it was.
     """
     with locked(place) as at:
-        file = load(at, expected_etag, limit)
+        file = load(at, expected_etag)
         data = encoded(file, *change(file))
         if data == file.data:
             raise ToolError(Code.NO_CHANGE, f"{place.shown} would stay as it is")
@@ -59,9 +57,9 @@ def edit(
         return Edited(journal.replace(at, data, expect=file.state, old=former, let_go=let_go), file.tag)
 
 
-def load(place: Place, expected_etag: str | None = None, limit: int = MAX_BYTES) -> Editable:
-    """Read a file of at most limit bytes to edit. ToolError not_a_file, too_large, binary_file, file_changed."""
-    data, state = read_whole(place, limit)
+def load(place: Place, expected_etag: str | None = None) -> Editable:
+    """Read a file to edit. ToolError not_a_file, too_large, binary_file, file_changed."""
+    data, state = read_whole(place, MAX_BYTES)
     tag = state.digest or etag(data)
     check_etag(place, tag, expected_etag)
     if is_binary(data[:HEAD]):

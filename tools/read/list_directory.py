@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -31,13 +31,6 @@ _ENOUGH = f"first {MAX_ROWS} entries shown"
 
 _AT_ONCE = 100  # entries that are read between looks at the clock
 
-_GIVEN_UP: Final = "cancelled"
-
-LIGHT = 128 * 1024
-"""Bytes of a folder itself, of some 3,000 names on most file systems, up to which it is listed in the loop."""
-BRIEF = 0.01
-"""Seconds after which the loop leaves a listing to a thread, which begins anew; 1,000 entries with sizes took 2 to 5 ms."""
-
 _KINDS: Final[dict[int, Kind]] = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "symlink"}
 
 Wanted = Callable[[str], object] | None
@@ -47,22 +40,7 @@ Late = Callable[[], str | None]
 """Says why the work has to end at this moment, if it has to."""
 
 
-def _alone(
-    path: ProjectPath, recursive: bool, include_hidden: bool, pattern: str | None, sizes: bool, **_: Any
-) -> Text | None:
-    """List one folder that is small. What is wrong with another is for a thread, which also names what is similar."""
-    if recursive:
-        return None
-    until = time.monotonic() + BRIEF
-    with suppress(ToolError):
-        wanted = _matcher(pattern)
-        rows, cut = _inside(path, include_hidden, wanted, sizes, lambda: time.monotonic() > until, LIGHT)
-        if cut != _GIVEN_UP:
-            return _told(rows, cut)
-    return None
-
-
-@tool(Access.READ, deadline=lambda settings, given: WALK_DEADLINE, alone=_alone)
+@tool(Access.READ, deadline=lambda settings, given: WALK_DEADLINE, briefly=True)
 async def list_directory(
     settings: Settings,
     path: ProjectPath = ".",  # type: ignore[assignment]
@@ -72,31 +50,20 @@ async def list_directory(
     sizes: bool = True,
 ) -> Text:
     """List a folder: rows of TYPE, SIZE, NAME."""
-    wanted = _matcher(pattern)
-
-    def listed(stop: Stop) -> tuple[str, str | None]:
-        if recursive:
-            return _below(path, settings, include_hidden, wanted, sizes, stop)
-        return _inside(path, include_hidden, wanted, sizes, stop)
-
-    return _told(*await reading(listed))
-
-
-def _matcher(pattern: str | None) -> Wanted:
-    if pattern is None:
-        return None
-    wanted = compiled(pattern, hidden=True).match
-    if "/" in pattern:
+    wanted = compiled(pattern, hidden=True).match if pattern is not None else None
+    if pattern is not None and "/" in pattern:
         raise ToolError(Code.BAD_PATTERN, "pattern goes by the name alone", "glob matches whole paths")
-    return wanted
 
+    def listed(stop: Stop) -> str:
+        if recursive:
+            rows, cut = _below(path, settings, include_hidden, wanted, sizes, stop)
+        else:
+            rows, cut = _inside(path, include_hidden, wanted, sizes, stop)
+        if cut:
+            return f"{rows}\n... ({cut})" if rows else f"... ({cut})"
+        return rows or "(empty directory)"
 
-def _told(rows: str, cut: str | None) -> Text:
-    """Return the answer. cut: why there are no more rows."""
-    text = rows or "(empty directory)"
-    if cut:
-        text = f"{rows}\n... ({cut})" if rows else f"... ({cut})"
-    return Text(text, "narrow the path or give a pattern")
+    return Text(await reading(listed), "narrow the path or give a pattern")
 
 
 def _below(
@@ -128,10 +95,8 @@ def _unsized_row(entry: Entry) -> str:
     return f"{entry.kind}\t{visible_name(entry.path)}"
 
 
-def _inside(
-    place: Place, hidden: bool, wanted: Wanted, sizes: bool, stop: Stop, largest: int | None = None
-) -> tuple[str, str | None]:
-    """Return the rows of what one folder holds, as _below() does. largest: bytes of the folder itself at most.
+def _inside(place: Place, hidden: bool, wanted: Wanted, sizes: bool, stop: Stop) -> tuple[str, str | None]:
+    """Return the rows of what one folder holds, as _below() does.
 
     A Walk, which could do this, keeps several values of each entry, a quarter of the time; here it becomes a row at once.
     """
@@ -140,12 +105,10 @@ def _inside(
     def late() -> str | None:
         if time.monotonic() > end:
             return f"stopped after {MAX_SECONDS:g} s"
-        return _GIVEN_UP if stop() else None
+        return "cancelled" if stop() else None
 
     fd = place.open_folder()
     try:
-        if largest is not None and os.fstat(fd).st_size > largest:
-            return "", _GIVEN_UP
         others: dict[str, Kind] | None = None if sizes else {}
         names, cut = _names(fd, wanted, late, others)
         names.sort()
@@ -199,7 +162,7 @@ def _rows(fd: int, names: Sequence[str], modes: Sequence[int], sizes: Sequence[i
     if {*kinds.values()} == {"file"}:
         return [f"file\t{size}\t{name}" for size, name in zip(sizes, shown, strict=True)]
     # What the folder tells without looking is enough where a look is not allowed.
-    told = _told_by(fd) if 0 in kinds else {}
+    told = _told(fd) if 0 in kinds else {}
     return [
         f"{kinds[mode]}\t{size if kinds[mode] == 'file' else '-'}\t{text}" if mode else f"{told[name]}\t-\t{text}"
         for name, text, mode, size in zip(names, shown, modes, sizes, strict=True)
@@ -207,7 +170,7 @@ def _rows(fd: int, names: Sequence[str], modes: Sequence[int], sizes: Sequence[i
     ]
 
 
-def _told_by(fd: int) -> dict[str, Kind]:
+def _told(fd: int) -> dict[str, Kind]:
     """Return what an open folder says that its entries are."""
     with os.scandir(fd) as entries:
         return {entry.name: _kind(entry) for entry in islice(entries, MAX_ENTRIES)}
