@@ -37,8 +37,8 @@ class DirectCalls:
     ) -> Result | Coroutine[Any, Any, Result] | None:
         """Return the result of a request or, where something has to be waited for, what gives it when it is awaited.
 
-        alone: as for Pipeline.begin(). None for a request that has to go through the SDK. That is also the first call of a session, at which its state
-        is made.
+        alone: as for Pipeline.begin(). None for a request that has to go through the SDK. That is also the first call of
+        a session, at which its state is made.
         """
         params = request.params
         if request.method != "tools/call" or params is None or not params.keys() <= _PARTS:

@@ -67,10 +67,9 @@ class _Change:
 class Records:
     """The records of one server. Several servers may share a file.
 
-    A call that may change something runs once its row is in the file; of any other, and of one that may be
-    answered at once while the file takes rows, it is enough that the row is noted beside the file, from where it comes there with
-    others, most of them with their ends. Rows are written where the
-    calls are, as long as nothing has to be waited for. All else is done by one thread, in the order of the calls, so
+    A call that may change something runs once its row is in the file; of any other, and of one that may be answered at
+    once while the file takes rows, it is enough that the row is noted beside the file, from where it comes there with
+    others, most of them with their ends. Rows are written where the calls are, as long as nothing has to be waited for. All else is done by one thread, in the order of the calls, so
     the event loop waits neither for the disk nor for another server. When the file cannot be opened, each call tries
     again: a full disk or a lost folder may be put right while the server runs.
     """

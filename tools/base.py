@@ -118,7 +118,8 @@ def tool(
 
     A function that waits for nothing is plain, any other async. unsafe adds the argument of that name, which the pipeline
     answers for. at_once is called ahead of an async function, which answers the calls that it leaves. briefly: the
-    first that the function waits for is a thread, so that it may begin outside of a task. hints override single annotations (read_only_hint, destructive_hint, idempotent_hint, open_world_hint).
+    first that the function waits for is a thread, so that it may begin outside of a task. hints override single
+    annotations (read_only_hint, destructive_hint, idempotent_hint, open_world_hint).
     """
 
     def describe(function: Callable[..., Any]) -> Tool:

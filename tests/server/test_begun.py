@@ -98,6 +98,15 @@ async def test_a_change_that_is_answered_at_once_is_noted_while_the_file_takes_r
     assert (lines(path), rows(path)) == ([], [("c1", "success")])
 
 
+@pytest.mark.parametrize("moved", ["folder", "file"])
+async def test_a_change_is_not_noted_where_nobody_would_look_for_its_line(records, path, tmp_path, moved):
+    await records.start(call("c1"))
+    await asyncio.wrap_future(records.finish("c1", DONE))
+    (folder(path) if moved == "folder" else file_of(path)).rename(tmp_path / "elsewhere")
+    await records.start(call("c2", gated=True), at_once=True)
+    assert rows(path) == [("c1", "success"), ("c2", "running")]
+
+
 @pytest.mark.parametrize("how", ["held", "gone", "not opened"])
 async def test_a_change_is_not_noted_where_the_file_takes_no_rows(records, path, monkeypatch, how):
     monkeypatch.setattr(record_file, "BUSY", 0)
