@@ -21,8 +21,8 @@ from toolbox_mcp.server.binding import ASKED, Binder
 from toolbox_mcp.server.budget import Budget
 from toolbox_mcp.server.calls import Call, CallRow, Outcome, Overdue, Provider, Recorder
 from toolbox_mcp.server.exposure import Exposure
-from toolbox_mcp.server.going_on import going_on
 from toolbox_mcp.server.records import new_call_id
+from toolbox_mcp.server.stage import Stage
 from toolbox_mcp.tools.base import Tool
 from toolbox_mcp.tools.context import CallContext
 from toolbox_mcp.tools.progress import Progress, Report
@@ -137,7 +137,7 @@ class Pipeline:
         call = Call(
             new_call_id(), tool, arguments, context, Progress(report), ask, set() if approved is None else approved
         )
-        row, stage = CallRow(self._recorder, call), _Stage()
+        row, stage = CallRow(self._recorder, call), Stage()
         # Where others wait for their turn this one does too: what it reads may have to be kept until it can be cut.
         if not (tool.at_once or briefly) or self.may_ask(name) or not self._slots.value:
             return self._in_time(call, row, stage)
@@ -162,7 +162,7 @@ class Pipeline:
             return self._in_time(call, row, stage)
         return self._finished(call, row, stage.outcome)
 
-    async def _in_time(self, call: Call, row: CallRow, stage: "_Stage") -> Result | InputRequiredResult:
+    async def _in_time(self, call: Call, row: CallRow, stage: Stage) -> Result | InputRequiredResult:
         """Answer a call that has to wait for something."""
         try:
             async with self._slots:
@@ -192,7 +192,7 @@ class Pipeline:
         # The SDK checks a result and writes it out; the model that it would build first takes a tenth of a small call.
         return result if answer.structured is None else result | {"structuredContent": answer.structured}
 
-    async def _outcome(self, call: Call, row: CallRow, stage: "_Stage") -> Outcome:
+    async def _outcome(self, call: Call, row: CallRow, stage: Stage) -> Outcome:
         given = stage.given
         if given is None:
             await self._gate(call)
@@ -202,7 +202,7 @@ class Pipeline:
         self._note(call, stage)
         return Outcome(await self._run(call, given, stage))
 
-    def _note(self, call: Call, stage: "_Stage") -> None:
+    def _note(self, call: Call, stage: Stage) -> None:
         if self._noting and call.tool.gated and not stage.noted:
             self._noting(call)
             stage.noted = True
@@ -285,7 +285,7 @@ class Pipeline:
     def _services(self, call: Call) -> dict[str, Any]:
         return {argument: self._providers[kind](call) for argument, kind in call.tool.services.items()}
 
-    async def _run(self, call: Call, given: Mapping[str, Any], stage: "_Stage") -> Answer:
+    async def _run(self, call: Call, given: Mapping[str, Any], stage: Stage) -> Answer:
         """Return the answer of a tool. What it answered at once has only to be cut."""
         tool = call.tool
         with _unforeseen(tool):
@@ -316,29 +316,6 @@ class Pipeline:
             raise Overdue(Code.TIMEOUT, f"TIMEOUT: {tool.name} gave no answer within {deadline:g}s")
         assert result is not None
         return result
-
-
-@dataclass
-class _Stage:
-    """How far a call came without waiting: its arguments are bound, it is noted, its result is there, it is over.
-
-    rest: what is to be awaited for the result of a handler that has begun.
-    """
-
-    given: dict[str, Any] | None = None
-    noted: bool = False
-    rest: Awaitable[ToolResult] | None = None
-    result: ToolResult | None = None
-    outcome: Outcome | None = None
-
-    def step(self, handler: Coroutine[Any, Any, ToolResult]) -> None:
-        """Begin a handler, outside of any task, and keep its result, or what is left of it where it waits."""
-        try:
-            waits_for = handler.send(None)
-        except StopIteration as over:
-            self.result = over.value
-        else:
-            self.rest = going_on(handler, waits_for)
 
 
 class _unforeseen:

@@ -473,9 +473,12 @@ async def test_a_folder_is_listed_without_a_task_and_as_with_one(talking, in_tas
     assert found[0] == found[1]
 
 
+EDIT = {"path": "a.txt", "old_string": "one", "new_string": "1"}
+
+
 @pytest.fixture
-def held(monkeypatch):
-    """Have the disk take its time until it is let go on; tell when it is asked to sync."""
+def held(talking, monkeypatch):
+    """Connect a client with an edit under way, for which the disk takes its time until it is let go on."""
     begun, go_on, fsync = threading.Event(), threading.Event(), os.fsync
 
     def sync(fd):
@@ -484,35 +487,32 @@ def held(monkeypatch):
         fsync(fd)
 
     monkeypatch.setattr(os, "fsync", sync)
-    yield begun, go_on
+    monkeypatch.setattr(threads, "BRIEF", 0.0)
+
+    @asynccontextmanager
+    async def editing():
+        async with talking("--enable-exec") as talk:
+            await talk.text("at_once")
+            number = talk.begin({"name": "edit_file", "arguments": EDIT})
+            assert await asyncio.to_thread(begun.wait, 20)
+            yield talk, number
+
+    yield editing, go_on
     go_on.set()
 
 
-EDIT = {"path": "a.txt", "old_string": "one", "new_string": "1"}
-
-
-async def test_an_edit_that_waits_for_the_disk_keeps_nobody_else_waiting(talking, tmp_path, held, monkeypatch):
-    monkeypatch.setattr(threads, "BRIEF", 0.0)
-    begun, go_on = held
-    async with talking("--enable-exec") as talk:
-        await talk.text("at_once")
-        number = talk.begin({"name": "edit_file", "arguments": EDIT})
-        assert await asyncio.to_thread(begun.wait, 20)
+async def test_an_edit_that_waits_for_the_disk_keeps_nobody_else_waiting(tmp_path, held):
+    editing, go_on = held
+    async with editing() as (talk, number):
         assert await talk.text("read_file", path="a.txt") == "one\ntwo"
         go_on.set()
         assert (await talk.hear())["id"] == number
     assert (tmp_path / "project" / "a.txt").read_text() == "1\ntwo\n"
 
 
-async def test_an_edit_that_is_called_off_while_it_waits_for_the_disk_ends_before_its_call(
-    talking, tmp_path, held, monkeypatch
-):
-    monkeypatch.setattr(threads, "BRIEF", 0.0)
-    begun, go_on = held
-    async with talking("--enable-exec") as talk:
-        await talk.text("at_once")
-        number = talk.begin({"name": "edit_file", "arguments": EDIT})
-        assert await asyncio.to_thread(begun.wait, 20)
+async def test_an_edit_that_is_called_off_while_it_waits_for_the_disk_ends_before_its_call(tmp_path, held):
+    editing, go_on = held
+    async with editing() as (talk, number):
         talk.say(method="notifications/cancelled", params={"requestId": number})
         assert await talk.text("read_file", path="a.txt") == "one\ntwo"
         assert talk.toolbox.records.newest()[1].status == "running"

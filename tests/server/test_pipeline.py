@@ -417,6 +417,14 @@ class Kept:
     def finish(self, call_id: str, finished: Finished) -> None:
         self.rows[call_id].append(finished)
 
+    async def only(self) -> Finished:
+        """Wait for the end of the only call, and return it."""
+        with anyio.fail_after(5):
+            while [len(row) for row in self.rows.values()] != [2]:
+                await anyio.lowlevel.checkpoint()
+        [(_, finished)] = self.rows.values()
+        return finished
+
 
 @pytest.mark.parametrize(
     ("name", "arguments", "status", "code"),
@@ -453,10 +461,7 @@ async def test_a_cancelled_call_is_recorded_as_cancelled_and_waits_for_nothing(c
         group.start_soon(client.call_tool, "hang", {})
         await happened.begun.wait()
         group.cancel_scope.cancel()
-    with anyio.fail_after(5):
-        while [len(row) for row in kept.rows.values()] != [2]:
-            await anyio.lowlevel.checkpoint()
-    [(_, finished)] = kept.rows.values()
+    finished = await kept.only()
     assert (finished.status, finished.code) == ("cancelled", "cancelled")
 
 
@@ -490,10 +495,7 @@ async def test_a_call_that_is_cancelled_while_its_row_is_written_is_recorded_as_
                 await anyio.lowlevel.checkpoint()
         await anyio.wait_all_tasks_blocked()
         group.cancel_scope.cancel()
-    with anyio.fail_after(5):
-        while [len(row) for row in kept.rows.values()] != [2]:
-            await anyio.lowlevel.checkpoint()
-    [(_, finished)] = kept.rows.values()
+    finished = await kept.only()
     assert finished.status == "cancelled"
 
 
@@ -659,10 +661,7 @@ async def test_what_was_begun_and_has_to_wait_is_called_off_as_any(put, happened
         await anyio.wait_all_tasks_blocked()
         assert happened.calls == ["begun"]
         group.cancel_scope.cancel()
-    with anyio.fail_after(5):
-        while [len(row) for row in kept.rows.values()] != [2]:
-            await anyio.lowlevel.checkpoint()
-    [(_, finished)] = kept.rows.values()
+    finished = await kept.only()
     assert finished.status == "cancelled"
     assert happened.calls == ["begun"]
 

@@ -107,35 +107,6 @@ GREEDY = {
         assert all(part[0] == 1 for part in held)
         hold()
     """,
-    "memory_of_several_that_hide_it": """
-        import ctypes, os
-        # PR_SET_DUMPABLE, after which /proc tells another process of the same user less.
-        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
-        r, w = os.pipe()
-        for _ in range(4):
-            if os.fork() == 0:
-                held = b"x" * (48 << 20)
-                os.write(w, b"x")
-                time.sleep(2)
-                os._exit(0)
-        os.close(w)
-        for _ in range(4):
-            assert os.read(r, 1)
-        hold(all_live)
-    """,
-    "memory_shared_that_is_hidden": """
-        import ctypes, mmap
-        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
-        held = []
-        for _ in range(10):
-            part = mmap.mmap(-1, 16 << 20)
-            for at in range(0, len(part), 4096):
-                part[at] = 1
-            part.madvise(mmap.MADV_DONTNEED)
-            held.append(part)
-        assert all(part[0] == 1 for part in held)
-        hold()
-    """,
     "memory_of_a_file_without_a_name": """
         import ctypes, os
         libc = ctypes.CDLL(None)
@@ -277,6 +248,16 @@ GREEDY = {
             pass
         hold()
     """,
+}
+
+_NOT_DUMPABLE = """
+        import ctypes
+        # PR_SET_DUMPABLE, after which /proc tells another process of the same user less.
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+"""
+GREEDY |= {
+    "memory_of_several_that_hide_it": _NOT_DUMPABLE + GREEDY["memory_of_several"],
+    "memory_shared_that_is_hidden": _NOT_DUMPABLE + GREEDY["memory_shared_but_not_mapped_in"],
 }
 
 LASTING = {
