@@ -4,8 +4,8 @@
 
 The other servers edit one file a call, so replacing over many files is one call each for them; ours is also timed that way.
 Every server gets a fresh copy of the same files, and what it left is compared with what was asked. Rounds alternate.
-Commands may name FOLDER, the folder they work in. Ours syncs every file and its folder to the disk before it answers;
---folder on a memory file system shows what is left without that.
+Commands may name FOLDER, the folder they work in. Ours syncs every file to the disk before it answers, and
+its folder right after; --folder on a memory file system shows what is left without that.
 """
 
 import argparse

@@ -5,9 +5,10 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from toolbox_mcp.safety.entries import make_parents, remove_folders
 from toolbox_mcp.safety.errors import Code, ToolError
@@ -19,13 +20,23 @@ from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.safety.states import Seen, etag
 from toolbox_mcp.safety.temporary import temporary_name
 
-LetGo = Callable[[int], object]
-"""Takes a descriptor over, to close it soon."""
+
+class Later(Protocol):
+    """Takes descriptors over, for what is done with them once nobody waits, in the order in which they come."""
+
+    def let_go(self, fd: int) -> object:
+        """Close a descriptor."""
+        ...
+
+    def sync(self, fd: int) -> object:
+        """Sync what is open there to the disk, and close the descriptor."""
+        ...
+
 
 _CHUNK = 1 << 20
 
 _SPARE_DESCRIPTORS = 128
-"""Descriptors that are left to others before a replaced file is held open for a moment; a guess: 40 threads do so."""
+"""Descriptors that are left to others before a file or a folder is held open for a moment; a guess: 40 threads do so."""
 _SPARE_BYTES = 2**30
 """The same of free space: 40 replaced files of 16 MiB, and more."""
 
@@ -102,7 +113,7 @@ def locked(place: Place) -> Iterator[Place]:
     For reading, changing and replacing as one step. The same thread may take it again.
     """
     at = place.target()
-    with at.roots.locks.hold(at.path):
+    with at.roots.locks.hold(at.absolute):
         yield at
 
 
@@ -115,24 +126,24 @@ def replace(
     create_parents: bool = False,
     overwrite: bool = True,
     keep: int = 0,
-    let_go: LetGo | None = None,
+    later: Later | None = None,
 ) -> Written:
     """Give a file its content in one step: it is the old file or the new one, never a part.
 
     A link is followed and its target replaced. expect: the state that the content was made from. mode:
     permission bits; None keeps those of the file, and leaves those of a created one to the umask. keep: largest former
-    content in bytes to return. let_go: closes the replaced file when nobody waits, which takes as long as to write it where
-    the disk is told what is free. ToolError protected_path, is_a_directory, not_a_file (special file), exists, not_found
+    content in bytes to return. later: syncs the folder and closes the replaced file when nobody waits, which takes as long as
+    to write it where the disk is told what is free. ToolError protected_path, is_a_directory, not_a_file (special file), exists, not_found
     (no parent), refused (too many new parents, disk full), file_changed, path_denied. On every failure the file is as
     it was and nothing is left beside it.
     """
     with locked(place) as at:
-        at.check_writable()
+        at.check_writable(expect)
         folders: tuple[Place, ...] = ()
         if create_parents and at.parts:
             folders = make_parents(at)
         try:
-            return _replace(at, data, expect, mode, overwrite, keep, folders, let_go)
+            return _replace(at, data, expect, mode, overwrite, keep, folders, later)
         except ToolError:
             remove_folders(folders)
             raise
@@ -146,7 +157,7 @@ def _replace(
     overwrite: bool,
     keep: int,
     folders: tuple[Place, ...],
-    let_go: LetGo | None,
+    later: Later | None,
 ) -> Written:
     if not at.parts:
         raise ToolError(Code.IS_A_DIRECTORY, f"{at.shown} is a folder")
@@ -158,8 +169,8 @@ def _replace(
             if status and old is not None and expect is None:
                 # What undo brings back has to be what goes away.
                 expect = Seen.of(status).read(old, now)
-            with opened(dir_fd, name if status else None, let_go) as former:
-                filled = _put(at, dir_fd, name, data, status, expect, mode, overwrite, former)
+            with opened(dir_fd, name if status else None, later) as former:
+                filled = _put(at, dir_fd, name, data, status, expect, mode, overwrite, former, later)
         except FileExistsError:
             if overwrite:
                 raise ToolError(
@@ -195,6 +206,7 @@ def _put(
     mode: int | None,
     overwrite: bool,
     former: int | None,
+    later: Later | None,
 ) -> os.stat_result:
     """Write the file beside its place, sync it and put it in, and return its status. former: the open file there."""
     temporary = temporary_name()
@@ -221,13 +233,27 @@ def _put(
     # A look before the exchange would miss what another program writes in the instant between.
     if swapped and expect and not _is_still(expect, dir_fd, temporary, former):
         raise _taken_back(at, dir_fd, temporary, Seen.of(filled).holding(data))
-    # The content is in place; a folder that cannot be synced only delays when it is certain.
-    with suppress(OSError):
-        os.fsync(dir_fd)
     if swapped:
         with suppress(OSError):
             os.unlink(temporary, dir_fd=dir_fd)
+    # The content is in place; a folder that cannot be synced only delays when it is certain.
+    if later is None or not _synced_later(dir_fd, later):
+        with suppress(OSError):
+            os.fsync(dir_fd)
     return filled
+
+
+def _synced_later(dir_fd: int, later: Later) -> bool:
+    """Leave the syncing of a folder to later; False where there is no descriptor to spare."""
+    try:
+        fd = os.dup(dir_fd)
+    except OSError:
+        return False
+    if not _is_spare(fd):
+        os.close(fd)
+        return False
+    later.sync(fd)
+    return True
 
 
 def _is_still(expect: Seen, dir_fd: int, name: str, former: int | None) -> bool:
@@ -286,10 +312,10 @@ def _content(dir_fd: int, name: str, status: os.stat_result | None, keep: int) -
 
 
 @contextmanager
-def opened(dir_fd: int, name: str | None, let_go: LetGo | None = None) -> Iterator[int | None]:
+def opened(dir_fd: int, name: str | None, later: Later | None = None) -> Iterator[int | None]:
     """Lend a read descriptor of a file; None for no name, and where the system gives none.
 
-    let_go: takes the descriptor where the file has no name any more.
+    later: takes the descriptor where the file has no name any more.
     """
     fd = None
     if name is not None:
@@ -299,7 +325,7 @@ def opened(dir_fd: int, name: str | None, let_go: LetGo | None = None) -> Iterat
         yield fd
     finally:
         if fd is not None:
-            (let_go if let_go and _may_wait(fd) else os.close)(fd)
+            (os.close if later is None or not _may_wait(fd) else later.let_go)(fd)
 
 
 def _may_wait(fd: int) -> bool:
@@ -308,12 +334,16 @@ def _may_wait(fd: int) -> bool:
     A network file system keeps a name for what is open, which must not outlive the call.
     """
     try:
-        if os.fstat(fd).st_nlink or fd > os.sysconf("SC_OPEN_MAX") - _SPARE_DESCRIPTORS:
+        if os.fstat(fd).st_nlink or not _is_spare(fd):
             return False
         disk = os.fstatvfs(fd)
     except OSError:
         return False
     return disk.f_bavail * disk.f_frsize >= _SPARE_BYTES
+
+
+def _is_spare(fd: int) -> bool:
+    return fd <= os.sysconf("SC_OPEN_MAX") - _SPARE_DESCRIPTORS
 
 
 def fill(fd: int, data: bytes, status: os.stat_result | None, mode: int | None, former: int | None) -> None:

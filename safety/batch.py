@@ -76,7 +76,7 @@ def change_all(changes: Iterable[Change], go_on: Callable[[], object] = lambda: 
     ordered = sorted(changes, key=lambda change: (change.place.path.parent, change.place.path.name))
     if not ordered:
         return ()
-    with ordered[0].place.roots.locks.hold(*(change.place.path for change in ordered)):
+    with ordered[0].place.roots.locks.hold(*(change.place.absolute for change in ordered)):
         return _Batch(ordered, go_on).run()
 
 
@@ -170,11 +170,11 @@ class _Batch:
 
 def _told_apart(changes: Sequence[Change]) -> list[Change]:
     """Return the changes; of names for one file none is judged by a status that changes with the first of them."""
-    names = Counter((change.expect.dev, change.expect.ino) for change in changes if change.expect)
+    names = Counter(change.expect.file for change in changes if change.expect)
     out = []
     for change in changes:
         expect = change.expect
-        if expect and names[expect.dev, expect.ino] > 1:
+        if expect and names[expect.file] > 1:
             change = replace(change, expect=replace(expect, changed_ns=None))
         out.append(change)
     return out

@@ -103,7 +103,7 @@ def move(source: Place, destination: Place, *, overwrite: bool = False, expect: 
     _check_root(old)
     if old.path == new.path:
         raise ToolError(Code.NO_CHANGE, f"{old.shown} is already there")
-    with old.roots.locks.hold(old.path, new.path):
+    with old.roots.locks.hold(old.absolute, new.absolute):
         old.check_writable()
         new.check_writable()
         is_folder = stat.S_ISDIR(status.st_mode)
@@ -162,7 +162,7 @@ def remove(place: Place, *, recursive: bool = False) -> str:
     ToolError as from removable(), also protected_path for something inside and refused for another file system below.
     """
     at = _entry(place)
-    with at.roots.locks.hold(at.path):
+    with at.roots.locks.hold(at.absolute):
         kind = removable(at, recursive=recursive)
         with at.parent() as (dir_fd, name):
             try:

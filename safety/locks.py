@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from toolbox_mcp.safety.protected import fold
 
@@ -24,10 +23,10 @@ class Locks:
         self._below: dict[str, set[int]] = {}
 
     @contextmanager
-    def hold(self, *paths: Path) -> Iterator[None]:
-        """Hold all the paths, taken at once so that two holders never wait for each other."""
+    def hold(self, *paths: str) -> Iterator[None]:
+        """Hold all the paths, absolute ones, taken at once so that two holders never wait for each other."""
         me = threading.get_ident()
-        names = {fold(str(path)).rstrip("/") for path in paths}
+        names = {fold(path).rstrip("/") for path in paths}
         with self._lock:
             # What this thread holds already is given back by who took it.
             names = {name for name in names if self._held.get(name) != me}

@@ -3,6 +3,7 @@
 import fnmatch
 import os
 import re
+import time
 import unicodedata
 from collections.abc import Sequence
 from functools import cached_property
@@ -16,6 +17,9 @@ _IGNORABLE = re.compile(
 )
 
 _OF_GIT, _OWN = "it belongs to git", "it belongs to this server"
+
+_RECENT = 1.0
+"""Seconds within which who is judged again before anything is written may be told what was so; a guess."""
 
 _GIT_NAMES = re.compile(r"(?:\.git|git~[0-9]+)[. ]*(?::.*)?", re.DOTALL)
 
@@ -47,6 +51,7 @@ class Protected:
         self._known = tuple(map(str, (*self._own, *(folder / ".git" for folder in folders))))
         # A place is judged when it is named and again when it is written.
         self._latest: tuple[tuple[Path, tuple[str, ...], bool], str | None] | None = None
+        self._found: tuple[float, frozenset[tuple[int, int]]] = -_RECENT, frozenset()
 
     def name_refusal(self, root: Path, parts: Sequence[str], *, folder: bool = False) -> str | None:
         """Say why a place must not be written, by its names; None when it may. No part may be a link.
@@ -78,8 +83,12 @@ class Protected:
         reached = [glob.reached(folded) for glob in self._globs]
         return Below(self.name_refusal(root, parts), self._globs, own, reached)
 
-    def identities(self) -> frozenset[tuple[int, int]]:
-        """Return (device, inode) of what is protected by name and exists at this moment."""
+    def identities(self, *, recent: bool = False) -> frozenset[tuple[int, int]]:
+        """Return (device, inode) of what is protected by name and exists at this moment. recent: or did a second ago."""
+        now = time.monotonic()
+        known_at, known = self._found
+        if recent and now - known_at < _RECENT:
+            return known
         found: set[tuple[int, int]] = set()
         for path in self._known:
             try:
@@ -87,7 +96,8 @@ class Protected:
             except OSError:
                 continue
             found.add((status.st_dev, status.st_ino))
-        return frozenset(found)
+        self._found = now, frozenset(found)
+        return self._found[1]
 
     def _is_own(self, whole: list[str]) -> bool:
         return any(whole[: len(own)] == own for own in self._folded_own)

@@ -17,6 +17,7 @@ from toolbox_mcp.safety.openat2 import openat2
 from toolbox_mcp.safety.opening import MAX_PATH, Engine, Links, Opener, Root, normal
 from toolbox_mcp.safety.protected import Protected
 from toolbox_mcp.safety.refusals import refusal
+from toolbox_mcp.safety.states import Seen
 from toolbox_mcp.safety.text import visible_name
 from toolbox_mcp.safety.windows import windows_refusal
 
@@ -302,9 +303,13 @@ class Place:
         links = Links.FOLLOW if self.links is Links.ENTRY else self.links
         return Place(self.roots, self.root, self.parts[:-1], links)
 
-    def check_writable(self) -> None:
-        """ToolError protected_path when the place, with its links followed, is never written."""
-        Writable(self.roots).check(self)
+    def check_writable(self, expect: Seen | None = None) -> None:
+        """ToolError protected_path when the place, with its links followed, is never written. expect: as for Writable.check()."""
+        Writable(self.roots).check(self, expect)
+
+    def foresee_writable(self) -> None:
+        """Do as check_writable() for a place that is checked again before it is written; what is there may be a second old."""
+        Writable(self.roots, recent=True).check(self)
 
     def looked_at(self) -> "Place":
         """Return the place, with what is there noted. Raises as stat()."""
@@ -352,22 +357,29 @@ class Place:
 class Writable:
     """Judges whether places may be written, many of them at one moment: each folder is looked at once."""
 
-    def __init__(self, roots: Roots) -> None:
+    def __init__(self, roots: Roots, *, recent: bool = False) -> None:
+        """Begin a moment. recent: what is protected may be known from the last second."""
         self._protected = roots.protected
-        self._forbidden = roots.protected.identities()
+        self._forbidden = roots.protected.identities(recent=recent)
         self._folders: dict[tuple[Path, tuple[str, ...]], bool] = {}
 
-    def check(self, place: Place) -> None:
-        """ToolError protected_path when a place, with its links followed, is never written."""
-        at, status = place.target_seen()
+    def check(self, place: Place, expect: Seen | None = None) -> None:
+        """ToolError protected_path when a place, with its links followed, is never written.
+
+        expect: a file that was there, where nothing else will be replaced; it is not looked up again.
+        """
+        at, there = place, expect.file if expect else None
+        if there is None or place.links is not Links.NONE:
+            at, status = place.target_seen()
+            there = _identity(status)
         why = self._protected.name_refusal(at.root.path, at.parts)
-        if why is None and self._forbidden and self._is_protected(at, status):
+        if why is None and self._forbidden and self._is_protected(at, there):
             why = "it is another name of a protected place"
         if why:
             raise ToolError(Code.PROTECTED_PATH, f"{place.shown} is protected: {why}")
 
-    def _is_protected(self, at: Place, status: os.stat_result | None) -> bool:
-        return self._is_forbidden(status or at.stat()) or self._is_below_forbidden(at)
+    def _is_protected(self, at: Place, there: tuple[int, int] | None) -> bool:
+        return (there or _identity(at.stat())) in self._forbidden or self._is_below_forbidden(at)
 
     def _is_below_forbidden(self, at: Place) -> bool:
         """Tell whether a folder above a place, up to the root, is protected under another name."""
@@ -387,7 +399,11 @@ class Writable:
         return forbidden
 
     def _is_forbidden(self, status: os.stat_result | None) -> bool:
-        return status is not None and (status.st_dev, status.st_ino) in self._forbidden
+        return _identity(status) in self._forbidden
+
+
+def _identity(status: os.stat_result | None) -> tuple[int, int] | None:
+    return None if status is None else (status.st_dev, status.st_ino)
 
 
 def _outside(shown: str) -> ToolError:

@@ -48,9 +48,14 @@ class Seen:
         """Return the state of a file that holds this, to be told from any later one, however soon it comes."""
         return replace(self, digest=etag(data))
 
+    @property
+    def file(self) -> tuple[int, int]:
+        """Return the device and the inode."""
+        return self.dev, self.ino
+
     def is_file(self, other: "Seen") -> bool:
         """Tell whether it is of the same file, in whatever state."""
-        return (self.dev, self.ino) == (other.dev, other.ino)
+        return self.file == other.file
 
     def holds(self, dir_fd: int, name: str, fd: int | None = None) -> bool:
         """Tell whether a file, which may have been renamed meanwhile, is still in this state. OSError.

@@ -40,7 +40,7 @@ class Turn:
 
     def __init__(self) -> None:
         self._given_up = False
-        self._let_go: list[int] = []
+        self._held: list[tuple[int, bool]] = []
 
     def stopped(self) -> bool:
         """Tell whether the call has been given up."""
@@ -53,7 +53,11 @@ class Turn:
 
     def let_go(self, fd: int) -> None:
         """Have a descriptor closed when the result of the work is on its way: the last one of a file frees its blocks."""
-        self._let_go.append(fd)
+        self._held.append((fd, False))
+
+    def sync(self, fd: int) -> None:
+        """Have a descriptor synced to the disk when the result of the work is on its way, and closed."""
+        self._held.append((fd, True))
 
 
 async def reading(work: Callable[[Stop], T]) -> T:
@@ -97,7 +101,7 @@ class _Job(Turn, Generic[T]):
             self._met.acquire()
 
     def do(self) -> None:
-        """Do the work, and close what it let go of. In a thread."""
+        """Do the work, and then sync and close what it left. In a thread."""
         try:
             self._result = self._work(self)
         except BaseException as e:  # noqa: BLE001 - raised where it is waited for
@@ -107,7 +111,10 @@ class _Job(Turn, Generic[T]):
                 self._loop.call_soon_threadsafe(self._tell)
             except RuntimeError:
                 log.debug("the loop has ended before a thread")
-        for fd in self._let_go:
+        for fd, synced in self._held:
+            if synced:
+                with suppress(OSError):
+                    os.fsync(fd)
             with suppress(OSError):
                 os.close(fd)
 

@@ -1,12 +1,11 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
 from toolbox_mcp.safety.locks import Locks
 
-A, B = Path("/a"), Path("/b")
+A, B = "/a", "/b"
 
 
 @pytest.mark.parametrize("name", ["/a", "/A"])
@@ -17,7 +16,7 @@ def test_one_holder_at_a_time(name):
 
     def second() -> None:
         started.set()
-        with locks.hold(Path(name)):
+        with locks.hold(name):
             order.append("second")
 
     with ThreadPoolExecutor(1) as pool:
@@ -60,11 +59,11 @@ def test_who_holds_a_folder_holds_all_below_it(held, wanted, free):
 
     def other() -> None:
         started.set()
-        with locks.hold(B, Path(wanted)):
+        with locks.hold(B, wanted):
             order.append("other")
 
     with ThreadPoolExecutor(1) as pool:
-        with locks.hold(Path(held)):
+        with locks.hold(held):
             waiting = pool.submit(other)
             assert started.wait(5)
             if free:
@@ -76,7 +75,7 @@ def test_who_holds_a_folder_holds_all_below_it(held, wanted, free):
 
 def test_the_same_thread_takes_it_again():
     locks = Locks()
-    with locks.hold(A), locks.hold(A, B), locks.hold(A / "c"), locks.hold(A):
+    with locks.hold(A), locks.hold(A, B), locks.hold(f"{A}/c"), locks.hold(A):
         pass
     assert not locks._held
 
@@ -84,7 +83,7 @@ def test_the_same_thread_takes_it_again():
 def test_holders_of_two_paths_never_wait_for_each_other():
     locks = Locks()
 
-    def hold(one: Path, other: Path) -> None:
+    def hold(one: str, other: str) -> None:
         for _ in range(500):
             with locks.hold(one, other):
                 pass
@@ -97,7 +96,7 @@ def test_holders_of_two_paths_never_wait_for_each_other():
 def test_keeps_no_lock_that_nobody_holds():
     locks = Locks()
     for number in range(100):
-        with locks.hold(Path(f"/{number}")):
+        with locks.hold(f"/{number}"):
             pass
     assert not locks._held
     assert not locks._below

@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toolbox_mcp.safety import protected
+from toolbox_mcp.safety.atomic import read_whole, replace
 from toolbox_mcp.safety.protected import Protected
+from toolbox_mcp.safety.states import Seen
 
 GLOBS = (".mcp.json", ".claude/settings*.json", ".cursor/**", ".vscode/tasks.json", "/only/here", "deep/**/secret*")
 
@@ -155,6 +158,40 @@ def test_own_files_are_protected_outside_the_roots_too(project, jail, outcome):
     roots = jail(own_files=[own])
     assert outcome(roots.place(str(own), unconfined=True).check_writable) == "protected_path"
     assert outcome(roots.place(str(own) + "x", unconfined=True).check_writable) is None
+
+
+def test_a_place_that_came_to_be_protected_a_moment_ago_is_told_when_it_is_written(project, jail, outcome, monkeypatch):
+    own = project.parent / "settings.yaml"
+    roots = jail(own_files=[own])
+    now = [100.0]
+    monkeypatch.setattr(protected.time, "monotonic", lambda: now[0])
+    (project / "a").touch()
+    place = roots.place("a")
+    assert outcome(place.foresee_writable) is None
+    os.link(project / "a", own)
+    assert outcome(place.foresee_writable) is None
+    assert outcome(place.check_writable) == "protected_path"
+    seen = read_whole(place, 9)[1]
+    assert outcome(lambda: replace(place, b"x", expect=seen)) == "protected_path"
+    assert outcome(place.foresee_writable) == "protected_path"
+    own.unlink()
+    assert outcome(place.foresee_writable) == "protected_path"
+    now[0] += 1
+    assert outcome(place.foresee_writable) is None
+
+
+def test_what_is_expected_to_be_there_is_judged_where_only_that_may_be_replaced(project, jail, outcome):
+    own = project.parent / "settings.yaml"
+    own.touch()
+    os.link(own, project / "hard")
+    (project / "link").symlink_to("hard")
+    (project / "free").touch()
+    roots = jail(own_files=[own])
+    free, hard = (Seen.of((project / name).stat()) for name in ("free", "hard"))
+    assert outcome(roots.place("hard").target().check_writable, hard) == "protected_path"
+    assert outcome(roots.place("free").target().check_writable, free) is None
+    # A link may lead somewhere else by now.
+    assert outcome(roots.place("link").check_writable, free) == "protected_path"
 
 
 NAMES = st.sampled_from(

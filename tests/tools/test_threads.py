@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import os
 import threading
 import weakref
@@ -297,6 +298,33 @@ async def test_what_work_let_go_of_is_closed_when_its_end_is_told(monkeypatch, e
     assert closed == []
     told.set()
     assert await reading(lambda _: os.read(read, 1)) == b""
+    close(read)
+
+
+@pytest.mark.parametrize("why", [None, errno.EIO])
+async def test_what_is_left_to_be_synced_is_synced_when_the_end_is_told_and_closed(monkeypatch, why):
+    told, done = threading.Event(), []
+    read, write = os.pipe()
+    close = os.close
+
+    def sync(fd):
+        assert told.wait(10)
+        done.append(("synced", fd))
+        if why:
+            raise OSError(why, os.strerror(why))
+
+    def closed(fd):
+        if fd == write:
+            done.append(("closed", fd))
+        close(fd)
+
+    monkeypatch.setattr(threads.os, "fsync", sync)
+    monkeypatch.setattr(threads.os, "close", closed)
+    await changing(lambda turn: turn.sync(write))
+    assert done == []
+    told.set()
+    assert await reading(lambda _: os.read(read, 1)) == b""
+    assert done == [("synced", write), ("closed", write)]
     close(read)
 
 

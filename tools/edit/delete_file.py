@@ -70,7 +70,7 @@ def _to_trash(
     at = place.target()
     trash = Trash.of(at, wanted, settings)
     # All of them at once: who holds one and waits for another may wait for ever.
-    with at.roots.locks.hold(at.path, trash.ignore.path):
+    with at.roots.locks.hold(at.absolute, trash.ignore.absolute):
         kind = entries.removable(at, recursive=recursive)
         if at.path.is_relative_to(trash.folder.path):
             raise ToolError(Code.REFUSED, f"{at.shown} is in the trash already", "mode=permanent deletes it for good")

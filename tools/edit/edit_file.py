@@ -40,7 +40,7 @@ async def edit_file(
         return done[0].text, new_string
 
     try:
-        edited = await changing(lambda turn: edit(path, expected_etag, journal, change, turn.let_go))
+        edited = await changing(lambda turn: edit(path, expected_etag, journal, change, turn))
     except NoMatch as missed:
         raise await no_match(path, missed, parser) from None
     seen.changed(edited.key, edited.before, edited.written.etag)

@@ -88,7 +88,7 @@ async def edit_lines(
         return done[0].text, "".join(asked.lines)
 
     try:
-        edited = await changing(lambda turn: edit(path, expected_etag, journal, change, turn.let_go))
+        edited = await changing(lambda turn: edit(path, expected_etag, journal, change, turn))
     except NoMatch as missed:
         raise await no_match(path, missed, parser, "match_lines") from None
     seen.changed(edited.key, edited.before, edited.written.etag)

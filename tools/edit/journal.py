@@ -10,7 +10,7 @@ from operator import attrgetter
 from threading import RLock
 
 from toolbox_mcp.safety import atomic
-from toolbox_mcp.safety.atomic import LetGo, Written
+from toolbox_mcp.safety.atomic import Later, Written
 from toolbox_mcp.safety.batch import Change, Changed, change_all
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.metadata import Attributes, attributes_of, owner_of
@@ -25,12 +25,12 @@ MAX_BYTES = 200 * 2**20
 REMEMBERED = 1000
 """Other calls whose ids are kept, so that undo can say why it does not take them back; a guess."""
 
-_size = attrgetter("size")
+_undone = attrgetter("undone")
 
 
 @dataclass
 class Entry:
-    """One call. steps: what it did, in order. size: bytes kept.
+    """One call. steps: what it did, in order. size: bytes kept; counted: those that its history has counted.
 
     refused: why it cannot be undone. undone: whether it is at this moment. undid: the call that this one took back.
     """
@@ -39,6 +39,7 @@ class Entry:
     tool: str
     steps: list[Step] = field(default_factory=list)
     size: int = 0
+    counted: int = 0
     refused: str | None = None
     undone: bool = False
     undid: "Entry | None" = None
@@ -63,6 +64,7 @@ class History:
         self.renewed = Renewed()
         self._undoable: OrderedDict[str, Entry] = OrderedDict()
         self._others: OrderedDict[str, Entry] = OrderedDict()
+        self._total = 0
 
     def began(self, call_id: str, tool: str, *, journals: bool) -> None:
         """Note a call that may change files. journals: it says what it changes."""
@@ -106,20 +108,25 @@ class History:
         """Take a call in as the latest, and let go what is too old or too much."""
         with self.lock:
             self._others.pop(entry.call_id, None)
-            self._undoable.pop(entry.call_id, None)
+            if self._undoable.pop(entry.call_id, None):
+                self._total -= entry.counted
             if not entry.undoable:
                 self._others[entry.call_id] = entry
                 return
             self._undoable[entry.call_id] = entry
-            total = sum(map(_size, self._undoable.values()))
-            # What is undone comes back only by undoing that, and so takes no place beside it.
-            count = sum(not each.undone for each in self._undoable.values())
-            while count > MAX_CALLS or total > MAX_BYTES:
+            entry.counted = entry.size
+            self._total += entry.counted
+            while self._total > MAX_BYTES or self._is_crowded:
                 _, oldest = self._undoable.popitem(last=False)
-                total -= oldest.size
-                count -= not oldest.undone
+                self._total -= oldest.counted
                 # A call that undid it still points here, and must not hold the content.
                 oldest.steps = []
+
+    @property
+    def _is_crowded(self) -> bool:
+        over = len(self._undoable) - MAX_CALLS
+        # What is undone comes back only by undoing that, and so takes no place beside it.
+        return over > 0 and over > sum(map(_undone, self._undoable.values()))
 
 
 class Journal:
@@ -145,7 +152,7 @@ class Journal:
         create_parents: bool = False,
         overwrite: bool = True,
         old: tuple[bytes, str] | None = None,
-        let_go: LetGo | None = None,
+        later: Later | None = None,
     ) -> Written:
         """Give a file its content as safety.atomic.replace() does, so that undo can take it back.
 
@@ -160,7 +167,7 @@ class Journal:
             create_parents=create_parents,
             overwrite=overwrite,
             keep=keep,
-            let_go=let_go,
+            later=later,
         )
         before = None
         if written.before is not None and written.old_mode is not None:

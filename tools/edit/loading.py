@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from toolbox_mcp.safety.atomic import LetGo, Written, locked, read_whole
+from toolbox_mcp.safety.atomic import Later, Written, locked, read_whole
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.roots import Place
 from toolbox_mcp.safety.states import Seen, etag
@@ -33,7 +33,7 @@ class Edited:
     @property
     def key(self) -> str:
         """Return the name under which a session remembers the file."""
-        return str(self.written.place.path)
+        return self.written.place.absolute
 
 
 def edit(
@@ -41,12 +41,12 @@ def edit(
     expected_etag: str | None,
     journal: Journal,
     change: Callable[[Editable], tuple[str, str]],
-    let_go: LetGo | None = None,
+    later: Later | None = None,
 ) -> Edited:
     """Read a file, change it and write it back, as one step among the writers of this server.
 
-    change returns the whole text and what of it is inserted. let_go: as for safety.atomic.replace(). ToolError not_a_file, too_large, binary_file, no_change,
-    file_changed, protected_path, and whatever change raises; then the file is as it was.
+    change returns the whole text and what of it is inserted. later: as for safety.atomic.replace(). ToolError not_a_file,
+    too_large, binary_file, no_change, file_changed, protected_path, and whatever change raises; then the file is as it was.
     """
     with locked(place) as at:
         file = load(at, expected_etag)
@@ -54,7 +54,7 @@ def edit(
         if data == file.data:
             raise ToolError(Code.NO_CHANGE, f"{place.shown} would stay as it is")
         former = file.data, file.tag
-        return Edited(journal.replace(at, data, expect=file.state, old=former, let_go=let_go), file.tag)
+        return Edited(journal.replace(at, data, expect=file.state, old=former, later=later), file.tag)
 
 
 def load(place: Place, expected_etag: str | None = None) -> Editable:

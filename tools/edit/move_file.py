@@ -28,7 +28,7 @@ async def move_file(
 
 def _move(source: Place, destination: Place, overwrite: bool, journal: Journal) -> tuple[Place, Place]:
     old, new = source.target(), destination.target()
-    with old.roots.locks.hold(old.path, new.path):
+    with old.roots.locks.hold(old.absolute, new.absolute):
         replaced = current(new, journal.left) if overwrite else None
         # What undo brings back has to be what goes away.
         try:

@@ -88,7 +88,7 @@ async def multi_edit(
     at = _Progress()
     try:
         edited = await changing(
-            lambda turn: edit(path, expected_etag, journal, partial(_change, edits, at, turn), turn.let_go)
+            lambda turn: edit(path, expected_etag, journal, partial(_change, edits, at, turn), turn)
         )
     except NoMatch as missed:
         refusal = await no_match(path, missed, parser)

@@ -77,7 +77,7 @@ def _held(entry: Entry) -> Iterator[None]:
     if not places:
         yield
         return
-    with places[0].roots.locks.hold(*(place.path for place in places)):
+    with places[0].roots.locks.hold(*(place.absolute for place in places)):
         yield
 
 

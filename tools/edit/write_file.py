@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from toolbox_mcp.safety.atomic import LetGo, Written, digested, locked
+from toolbox_mcp.safety.atomic import Later, Written, digested, locked
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.paths import UnsafeWritePath
 from toolbox_mcp.safety.roots import Place
@@ -41,7 +41,7 @@ async def write_file(
     if known is None and overwrite:
         known = seen.etag(str(path.target().path))
     write = partial(_write, path, data, known, expected_etag is not None, overwrite, create_parents, journal)
-    written = await changing(lambda turn: write(turn.let_go))
+    written = await changing(write)
     seen.saw(str(written.place.path), written.etag)
     done = "Created" if written.created else "Overwrote"
     return Text(f"{done} {path.shown} ({len(data)} bytes)", meta={"etag": written.etag})
@@ -67,7 +67,7 @@ def _write(
     overwrite: bool,
     create_parents: bool,
     journal: Journal,
-    let_go: LetGo,
+    later: Later,
 ) -> Written:
     with locked(place):
         state = None
@@ -82,5 +82,5 @@ def _write(
             tag, state = digested(place)
             check_etag(place, tag, known)
         return journal.replace(
-            place, data, expect=state, overwrite=overwrite, create_parents=create_parents, let_go=let_go
+            place, data, expect=state, overwrite=overwrite, create_parents=create_parents, later=later
         )

@@ -1,6 +1,7 @@
-"""What a call replaces is freed after its answer, by the thread that replaced it."""
+"""What a call replaces is freed after its answer, and its folder synced, by the thread that replaced it."""
 
 import os
+import stat
 import threading
 
 import anyio
@@ -41,7 +42,7 @@ def closed(monkeypatch):
     return wait
 
 
-@pytest.mark.parametrize(
+replacing = pytest.mark.parametrize(
     ("tool", "arguments"),
     [
         ("edit_file", {"old_string": "old", "new_string": "new"}),
@@ -50,11 +51,41 @@ def closed(monkeypatch):
         ("write_file", {"content": "new\n"}),
     ],
 )
+
+
+@replacing
 async def test_every_tool_that_replaces_a_file_lets_go_of_the_old_one(call, project, closed, tool, arguments):
     (project / "f").write_text("old\n")
     await call(tool, path="f", **arguments)
     assert (project / "f").read_text() == "new\n"
     await closed(1)
+
+
+@replacing
+async def test_every_tool_that_replaces_a_file_answers_before_its_folder_is_synced(
+    call, project, monkeypatch, tool, arguments
+):
+    (project / "f").write_text("old\n")
+    answered, over = threading.Event(), threading.Event()
+    sync, synced = os.fsync, []
+
+    def noted(fd):
+        if not stat.S_ISDIR(os.fstat(fd).st_mode):
+            assert (project / "f").read_text() == "old\n"
+            sync(fd)
+            return
+        assert answered.wait(10)
+        synced.append(os.path.samestat(os.fstat(fd), project.stat()))
+        over.set()
+
+    monkeypatch.setattr(os, "fsync", noted)
+    await call(tool, path="f", **arguments)
+    assert (project / "f").read_text() == "new\n"
+    assert os.listdir(project) == ["f"]
+    assert synced == []
+    answered.set()
+    assert await anyio.to_thread.run_sync(over.wait, 10)
+    assert synced == [True]
 
 
 async def test_sixty_four_edits_at_once_leave_no_descriptor_behind(call, project, closed):
