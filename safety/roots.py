@@ -197,8 +197,10 @@ class Place:
     def open_file(self) -> int:
         """Return a read descriptor of a regular file. ToolError not_a_file for anything else."""
         try:
-            # Looking before opening: opening a device can already do something.
-            if stat.S_ISREG(self._stat(self.links).st_mode):
+            # Looking before opening: opening a device can already do something. What has just been seen to be a file, and
+            # is no link now, is not looked at again.
+            seen = self.was_file and self.links is Links.NONE
+            if seen or stat.S_ISREG(self._stat(self.links).st_mode):
                 fd = self._open(os.O_RDONLY)
                 try:
                     if stat.S_ISREG(os.fstat(fd).st_mode):
@@ -285,7 +287,8 @@ class Place:
         if self.links is Links.NONE:
             return self, status
         if status is not None:
-            return Place(self.roots, self.root, self.parts, Links.NONE), status
+            is_file = stat.S_ISREG(status.st_mode)
+            return Place(self.roots, self.root, self.parts, Links.NONE, was_file=is_file), status
         try:
             with opener.visit(self.root, self.parts, self.links) as spot:
                 return Place(self.roots, spot.root, spot.parts, Links.NONE), None

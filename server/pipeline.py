@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 from anyio import to_thread
 from mcp_types import ContentBlock, InputRequiredResult, TextContent
 
@@ -115,7 +116,11 @@ class Pipeline:
         approved holds the tools that the session approved before, and gains those it approves.
         """
         begun = self.begin(name, arguments, context, report=report, ask=ask, approved=approved)
-        return begun if isinstance(begun, dict) else await begun
+        if isinstance(begun, dict):
+            # Whoever waits for this may end the loop, and the end of the call is not noted yet.
+            await anyio.lowlevel.cancel_shielded_checkpoint()
+            return begun
+        return await begun
 
     def begin(
         self,
@@ -160,7 +165,9 @@ class Pipeline:
             stage.outcome = Outcome(_refusal(e), e)
         if stage.outcome is None or not row.is_begun:
             return self._in_time(call, row, stage)
-        return self._finished(call, row, stage.outcome)
+        # Its end is noted when the answer has left.
+        asyncio.get_running_loop().call_soon(row.end, stage.outcome)
+        return _on_wire(call, stage.outcome)
 
     async def _in_time(self, call: Call, row: CallRow, stage: Stage) -> Result | InputRequiredResult:
         """Answer a call that has to wait for something."""
@@ -175,22 +182,11 @@ class Pipeline:
                 finally:
                     call.progress.close()
                 await row.written()
-                return self._finished(call, row, outcome)
+                row.end(outcome)
+                return _on_wire(call, outcome)
         except asyncio.CancelledError:
             row.end(None)
             raise
-
-    def _finished(self, call: Call, row: CallRow, outcome: Outcome) -> Result:
-        row.end(outcome)
-        answer, failure = outcome
-        result = {
-            "_meta": {"call_id": call.id, **answer.meta},
-            "content": [_on_wire(block) for block in answer.content],
-            "isError": failure is not None,
-            "resultType": "complete",
-        }
-        # The SDK checks a result and writes it out; the model that it would build first takes a tenth of a small call.
-        return result if answer.structured is None else result | {"structuredContent": answer.structured}
 
     async def _outcome(self, call: Call, row: CallRow, stage: Stage) -> Outcome:
         given = stage.given
@@ -364,7 +360,19 @@ def _bounded(tool: Tool, answer: Answer) -> Answer:
     return answer
 
 
-def _on_wire(block: ContentBlock) -> dict[str, Any]:
+def _on_wire(call: Call, outcome: Outcome) -> Result:
+    answer, failure = outcome
+    result = {
+        "_meta": {"call_id": call.id, **answer.meta},
+        "content": [_block_on_wire(block) for block in answer.content],
+        "isError": failure is not None,
+        "resultType": "complete",
+    }
+    # The SDK checks a result and writes it out; the model that it would build first takes a tenth of a small call.
+    return result if answer.structured is None else result | {"structuredContent": answer.structured}
+
+
+def _block_on_wire(block: ContentBlock) -> dict[str, Any]:
     if type(block) is TextContent and block.annotations is None and block.meta is None:
         return {"type": "text", "text": block.text}
     return block.model_dump(by_alias=True, mode="json", exclude_none=True)
