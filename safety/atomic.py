@@ -244,7 +244,7 @@ def _put(
 
 
 def _synced_later(dir_fd: int, later: Later) -> bool:
-    """Leave the syncing of a folder to later; False where there is no descriptor to spare."""
+    """Leave the syncing of a folder to later; False where there is nothing to spare: the old file is not freed before."""
     try:
         fd = os.dup(dir_fd)
     except OSError:
@@ -334,16 +334,20 @@ def _may_wait(fd: int) -> bool:
     A network file system keeps a name for what is open, which must not outlive the call.
     """
     try:
-        if os.fstat(fd).st_nlink or not _is_spare(fd):
-            return False
+        return not os.fstat(fd).st_nlink and _is_spare(fd)
+    except OSError:
+        return False
+
+
+def _is_spare(fd: int) -> bool:
+    """Tell whether neither descriptors nor the space on the disk that one is open on are scarce."""
+    if fd > os.sysconf("SC_OPEN_MAX") - _SPARE_DESCRIPTORS:
+        return False
+    try:
         disk = os.fstatvfs(fd)
     except OSError:
         return False
     return disk.f_bavail * disk.f_frsize >= _SPARE_BYTES
-
-
-def _is_spare(fd: int) -> bool:
-    return fd <= os.sysconf("SC_OPEN_MAX") - _SPARE_DESCRIPTORS
 
 
 def fill(fd: int, data: bytes, status: os.stat_result | None, mode: int | None, former: int | None) -> None:

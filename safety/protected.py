@@ -86,9 +86,8 @@ class Protected:
     def identities(self, *, recent: bool = False) -> frozenset[tuple[int, int]]:
         """Return (device, inode) of what is protected by name and exists at this moment. recent: or did a second ago."""
         now = time.monotonic()
-        known_at, known = self._found
-        if recent and now - known_at < _RECENT:
-            return known
+        if recent and now - self._found[0] < _RECENT:
+            return self._found[1]
         found: set[tuple[int, int]] = set()
         for path in self._known:
             try:
@@ -96,8 +95,11 @@ class Protected:
             except OSError:
                 continue
             found.add((status.st_dev, status.st_ino))
-        self._found = now, frozenset(found)
-        return self._found[1]
+        there = frozenset(found)
+        # Another thread may have looked meanwhile.
+        if self._found[0] <= now:
+            self._found = now, there
+        return there
 
     def _is_own(self, whole: list[str]) -> bool:
         return any(whole[: len(own)] == own for own in self._folded_own)

@@ -311,8 +311,15 @@ class Place:
         Writable(self.roots).check(self, expect)
 
     def foresee_writable(self) -> None:
-        """Do as check_writable() for a place that is checked again before it is written; what is there may be a second old."""
-        Writable(self.roots, recent=True).check(self)
+        """Do as check_writable() for a place that is checked again before it is written.
+
+        What became protected within the last second may be missed.
+        """
+        try:
+            Writable(self.roots, recent=True).check(self)
+        except ToolError:
+            # What was protected then may be gone, and its inode another file's.
+            self.check_writable()
 
     def looked_at(self) -> "Place":
         """Return the place, with what is there noted. Raises as stat()."""

@@ -623,7 +623,7 @@ def test_a_file_is_not_held_where_that_frees_nothing_or_takes_what_is_scarce(
 
 
 @pytest.mark.parametrize("there", [False, True])
-@pytest.mark.parametrize("when", ["at once", "later", "few descriptors", "no descriptor"])
+@pytest.mark.parametrize("when", ["at once", "later", "few descriptors", "no descriptor", "full disk"])
 def test_a_file_is_synced_before_it_gets_its_name_and_its_folder_after(project, roots, kept, monkeypatch, there, when):
     if there:
         (project / "a").write_text("old")
@@ -646,6 +646,8 @@ def test_a_file_is_synced_before_it_gets_its_name_and_its_folder_after(project, 
     monkeypatch.setattr(os, "fsync", sync)
     if when == "few descriptors":
         monkeypatch.setattr(atomic, "_SPARE_DESCRIPTORS", os.sysconf("SC_OPEN_MAX"))
+    elif when == "full disk":
+        monkeypatch.setattr(atomic, "_SPARE_BYTES", 2**80)
     elif when == "no descriptor":
         monkeypatch.setattr(os, "dup", full)
     replace(place, b"written", expect=seen, later=None if when == "at once" else kept)

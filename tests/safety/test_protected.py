@@ -173,11 +173,37 @@ def test_a_place_that_came_to_be_protected_a_moment_ago_is_told_when_it_is_writt
     assert outcome(place.check_writable) == "protected_path"
     seen = read_whole(place, 9)[1]
     assert outcome(lambda: replace(place, b"x", expect=seen)) == "protected_path"
+    now[0] += 1
+    assert outcome(place.foresee_writable) == "protected_path"
+
+
+def test_a_place_that_is_protected_no_longer_is_not_refused_for_what_was_known_a_moment_ago(project, jail, outcome):
+    own = project.parent / "settings.yaml"
+    own.touch()
+    os.link(own, project / "a")
+    place = jail(own_files=[own]).place("a")
     assert outcome(place.foresee_writable) == "protected_path"
     own.unlink()
-    assert outcome(place.foresee_writable) == "protected_path"
-    now[0] += 1
     assert outcome(place.foresee_writable) is None
+
+
+def test_what_was_looked_up_last_is_what_is_known_for_a_moment(project, monkeypatch):
+    (project / "one").touch()
+    guard = Protected([], [project / "one", project / "other"], [])
+    look = os.stat
+
+    def meanwhile(path):
+        if Path(path).name == "one":
+            return look(path)
+        # Another thread looks once more, after what is made here, and is done first.
+        monkeypatch.setattr(protected.os, "stat", look)
+        (project / "other").touch()
+        assert len(guard.identities()) == 2
+        raise FileNotFoundError
+
+    monkeypatch.setattr(protected.os, "stat", meanwhile)
+    assert len(guard.identities()) == 1
+    assert len(guard.identities(recent=True)) == 2
 
 
 def test_what_is_expected_to_be_there_is_judged_where_only_that_may_be_replaced(project, jail, outcome):
