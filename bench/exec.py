@@ -141,7 +141,7 @@ def memory(pid: int, name: str) -> float:
 
 def tokens(answer: Any) -> int:
     """Count the tokens of the texts of an answer, in slices that end with a line."""
-    from toolbox_mcp.server.tokens import tokenizer_for
+    from toolbox_mcp.server.budget.tokenizers import tokenizer_for
 
     count = tokenizer_for("gpt-4o").count
     total = 0

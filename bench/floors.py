@@ -40,9 +40,9 @@ from typing import Any
 from client import LineClient
 from read import RARE, make_files, make_tree
 
-from toolbox_mcp.safety.openat2 import openat2
-from toolbox_mcp.safety.renaming import exchange
-from toolbox_mcp.safety.statuses import MOST, Lookup
+from toolbox_mcp.safety.path_jail.openat2 import openat2
+from toolbox_mcp.safety.path_jail.statuses import MOST, Lookup
+from toolbox_mcp.safety.writes.renameat2 import exchange
 
 WARM = 5
 LINE = "some text that stays\n"

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from toolbox_mcp.sandbox import jail
-from toolbox_mcp.sandbox.worker import Worker
+from toolbox_mcp.sandbox.isolate.worker import Worker
 
 ROUNDS = 50
 

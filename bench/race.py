@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolbox_mcp.safety.atomic import read_whole, replace
-from toolbox_mcp.safety.entries import remove
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.roots import Engine, Roots
+from toolbox_mcp.safety.path_jail.roots import Engine, Roots
+from toolbox_mcp.safety.writes.atomic import read_whole, replace
+from toolbox_mcp.safety.writes.fs_ops import remove
 
 INSIDE, OUTSIDE = b"inside", b"outside"
 RENAMEAT2 = {"x86_64": 316, "aarch64": 276}

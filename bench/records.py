@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from toolbox_mcp.server.records import Finished, Records, Started, Status, new_call_id
+from toolbox_mcp.server.records.recorder import Finished, Records, Started, Status, new_call_id
 
 
 async def main(calls: int) -> None:

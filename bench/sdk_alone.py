@@ -13,7 +13,7 @@ import anyio
 import mcp_types as t
 from mcp.server import Server, ServerRequestContext
 
-from toolbox_mcp.server.transports import stdio
+from toolbox_mcp.server.transports.stdio.serve import serve as stdio
 
 SCHEMA = {"type": "object", "properties": {"characters": {"type": "integer"}}}
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.sandbox import tree
+from toolbox_mcp.sandbox.process import tree
 from toolbox_mcp.sandbox.service import Sandbox, SandboxSettings
 
 RUNTIMES = ("bubblewrap", "native", "landlock")

@@ -6,8 +6,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from toolbox_mcp.server.budget import Budget
-from toolbox_mcp.server.tokens import tokenizer_for
+from toolbox_mcp.server.budget.budget import Budget
+from toolbox_mcp.server.budget.tokenizers import tokenizer_for
 
 CUT = 50_000_000
 COUNTED = 200_000

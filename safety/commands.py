@@ -4,9 +4,9 @@ import json
 from collections.abc import Sequence
 from typing import Annotated
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.guard import Guard, Judging
-from toolbox_mcp.safety.shell_rules import check_environment
+from .errors import Code, ToolError
+from .guard import Guard, Judging
+from .shell.rules import check_environment
 
 METACHARACTERS = ";&|<>$(){}[]*?!#~`\r\n\0"
 """No executable of an allowlist needs one, and with none of them a name means the same to every shell."""

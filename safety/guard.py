@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import GetCoreSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
-from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.policy import Policy
+from .errors import ToolError
+from .policy import Policy
 
 
 @dataclass

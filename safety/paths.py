@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.guard import Guard, Judging
-from toolbox_mcp.safety.roots import Place
+from .errors import Code, ToolError
+from .guard import Guard, Judging
+from .path_jail.roots import Place
 
 
 def _guard(*, follow: bool = True, write: bool = False, liftable: bool = False) -> Guard:

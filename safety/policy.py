@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from toolbox_mcp.safety.roots import Roots
+from .path_jail.roots import Roots
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from toolbox_mcp.safety.errors import Code, ToolError
+from .errors import Code, ToolError
 
 Newline = Literal["lf", "crlf", "mixed", "none"]
 

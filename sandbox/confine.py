@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable
 from typing import Literal
 
-from toolbox_mcp.sandbox.interpreter import import_path, own_folders, prefixes
+from .isolate.interpreter import PACKAGE, import_path, prefixes
 
 Level = Literal["write", "strict"]
 
@@ -47,7 +47,7 @@ def apply(level: Level, *, write: Iterable[str | os.PathLike[str]], read: Iterab
     """
     if sys.platform != "linux":
         raise ConfineError(f"confine: {level} needs Linux")
-    from toolbox_mcp.sandbox.linux import landlock
+    from .linux import landlock
 
     running = max(len(os.listdir("/proc/self/task")), threading.active_count())
     if running > 1:
@@ -63,7 +63,7 @@ def apply(level: Level, *, write: Iterable[str | os.PathLike[str]], read: Iterab
     rules = [(path, landlock.READ | changes) for path in _existing(write)]
     rules += [(path, landlock.READ) for path in _existing(read)]
     rules += [(path, landlock.READ | landlock.Right.WRITE_FILE) for path in DEVICES]
-    rules += [(path, landlock.READ) for path in (*SYSTEM, *prefixes(), *own_folders(), *import_path())]
+    rules += [(path, landlock.READ) for path in (*SYSTEM, *prefixes(), PACKAGE, *import_path())]
     try:
         return landlock.restrict(rules, handled=handled, tcp=False, scopes=False)
     except OSError as e:

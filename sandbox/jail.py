@@ -17,9 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args
 
-from toolbox_mcp.sandbox import codec
-from toolbox_mcp.sandbox.interpreter import prefixes
-from toolbox_mcp.sandbox.jail_errors import (
+from .isolate import codec
+from .isolate.errors import (
     Error,
     FilesystemError,
     MemoryError,
@@ -28,8 +27,9 @@ from toolbox_mcp.sandbox.jail_errors import (
     UnsupportedPlatformError,
     words_of,
 )
-from toolbox_mcp.sandbox.jail_job import Job, Zygote, from_here, from_zygote
-from toolbox_mcp.sandbox.jail_order import SYSTEM, Order, Walls, existing, import_roots, importable_name
+from .isolate.interpreter import prefixes
+from .isolate.job import Job, Zygote, from_here, from_zygote
+from .isolate.request import SYSTEM, Order, Walls, existing, import_roots, importable_name
 
 __all__ = [
     "Error",
@@ -270,7 +270,7 @@ def _probe() -> Support:
         return Support(platform, True, 0, True, ())
     if platform != "linux":
         return Support(platform, True, 0, False, (f"{platform} has no file confinement: only limits are in force",))
-    from toolbox_mcp.sandbox.linux.landlock import abi
+    from .linux.landlock import abi
 
     level = abi()
     if not level:

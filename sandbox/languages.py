@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from toolbox_mcp.safety.errors import Code, ToolError, not_installed
-from toolbox_mcp.sandbox.linux.confine import SYSTEM
-from toolbox_mcp.sandbox.linux.namespaces import barrier
-from toolbox_mcp.sandbox.runner import run
-from toolbox_mcp.sandbox.spec import MIB, FsPolicy
+from ..safety.errors import Code, ToolError, not_installed
+from .linux.confine import SYSTEM
+from .linux.namespaces import barrier
+from .process.runner import run
+from .spec import MIB, FsPolicy
 
 _ASK_SECONDS = 30.0
 """A guess: version managers take up to half a second to start what they stand for."""

@@ -10,8 +10,8 @@ import sys
 from pathlib import PurePath
 from typing import Self
 
-from toolbox_mcp.sandbox import tree
-from toolbox_mcp.sandbox.streaming import Streaming
+from .process import tree
+from .process.streaming import Streaming
 
 PERIOD = 0.02
 """Seconds between two looks: as long as a file that is too large can hold a search up."""

@@ -9,9 +9,9 @@ from collections import deque
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
-from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.sandbox.launch import Held, SetupFailed, unavailable
-from toolbox_mcp.sandbox.spec import Job, Result
+from ..safety.errors import ToolError
+from .linux.zygote_client import Held, SetupFailed, unavailable
+from .spec import Job, Result
 
 
 @runtime_checkable

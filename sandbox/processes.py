@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.sandbox.background import TERM_SECONDS, Background, Output, Status
-from toolbox_mcp.sandbox.pattern import Pattern
-from toolbox_mcp.sandbox.worker import Worker
+from ..safety.errors import Code, ToolError
+from .isolate.worker import Worker
+from .process.background import TERM_SECONDS, Background, Output, Status
+from .process.pattern import Pattern
 
 KEPT = 50
 """Ended processes of one owner that stay listed; the oldest leaves first. One that left something behind stays."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from toolbox_mcp.sandbox.runner import Finished, Seen, run
+from .process.runner import Finished, Seen, run
 
 
 @dataclass(frozen=True)

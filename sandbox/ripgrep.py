@@ -11,14 +11,14 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.sandbox.child import NotStarted
-from toolbox_mcp.sandbox.large_files import LargeFiles
-from toolbox_mcp.sandbox.streaming import Streaming, stream
+from ..safety.errors import Code, ToolError
+from .large_files import LargeFiles
+from .process.child import NotStarted
+from .process.streaming import Streaming, stream
 
 if TYPE_CHECKING:
-    from toolbox_mcp.sandbox.linux.reader import Reader
-    from toolbox_mcp.sandbox.linux.view import View
+    from .linux.rg_landlock import Reader
+    from .linux.rg_namespace import View
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class Ripgrep:
         """Return the view, where it stands. It is made at the first search, which does not wait for it, and when it was lost."""
         if not self._folders or sys.platform != "linux":
             return None
-        from toolbox_mcp.sandbox.linux.view import View
+        from .linux.rg_namespace import View
 
         view = self._view
         if view is None or view.lost:
@@ -125,7 +125,7 @@ class Ripgrep:
     def _confined(self) -> Callable[..., subprocess.Popen[bytes]]:
         if not self._folders or unconfined():
             return subprocess.Popen
-        from toolbox_mcp.sandbox.linux.reader import Reader
+        from .linux.rg_landlock import Reader
 
         try:
             self._reader = Reader(self._folders, self.binary)
@@ -139,7 +139,7 @@ def unconfined() -> str | None:
     """Say why searches cannot be confined on this system, or return None where they can."""
     if sys.platform != "linux":
         return "only Linux has Landlock"
-    from toolbox_mcp.sandbox.linux import landlock
+    from .linux import landlock
 
     return None if landlock.abi() else "this kernel has no Landlock"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from anyio import to_thread
 
-from toolbox_mcp.safety.images import image_format
-from toolbox_mcp.sandbox.spec import MIB, LeftFile
+from ..safety.image_formats import image_format
+from .spec import MIB, LeftFile
 
 LARGEST_IMAGE = 5 * MIB
 MOST_IMAGES = 8

@@ -8,24 +8,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.sandbox.base import Backend
-from toolbox_mcp.sandbox.bubblewrap import Bubblewrap
-from toolbox_mcp.sandbox.capture import Capture
-from toolbox_mcp.sandbox.choose import candidates, choose
-from toolbox_mcp.sandbox.container import Container
-from toolbox_mcp.sandbox.environment import which
-from toolbox_mcp.sandbox.hosted import NOBODY
-from toolbox_mcp.sandbox.languages import BINARY, LANGUAGES, Language, Toolchain, find
-from toolbox_mcp.sandbox.launch import Launcher
-from toolbox_mcp.sandbox.linux.privileges import can_become
-from toolbox_mcp.sandbox.native import Native
-from toolbox_mcp.sandbox.none import NoSandbox
-from toolbox_mcp.sandbox.pool import Pool, Startable
-from toolbox_mcp.sandbox.probes import Verdicts, qualify
-from toolbox_mcp.sandbox.seatbelt import Seatbelt
-from toolbox_mcp.sandbox.spawn import arguments_too_long
-from toolbox_mcp.sandbox.spec import ENVIRONMENT, MIB, FsPolicy, Job, Limits, Probe, Result
+from ..safety.errors import Code, ToolError
+from .backends.base import Backend
+from .backends.bubblewrap import Bubblewrap
+from .backends.choose import candidates, choose
+from .backends.container import Container
+from .backends.local import NOBODY
+from .backends.native import Native
+from .backends.none import NoSandbox
+from .backends.probes import Verdicts, qualify
+from .backends.seatbelt import Seatbelt
+from .environment import which
+from .languages import BINARY, LANGUAGES, Language, Toolchain, find
+from .linux.privileges import can_become
+from .linux.zygote_client import Launcher
+from .pool import Pool, Startable
+from .process.capture import Capture
+from .process.spawn import arguments_too_long
+from .spec import ENVIRONMENT, MIB, FsPolicy, Job, Limits, Probe, Result
 
 _LONGEST_ARGUMENT, _ARGUMENTS = 128 * 1024, 3 << 19
 """Bytes of one argument, which is Linux's limit, and of all: what Linux takes (execve(2): a quarter of the usual stack),

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.roots import Place
-from toolbox_mcp.sandbox.capture import Capture
-from toolbox_mcp.sandbox.environment import from_login, inherit, layered, which
-from toolbox_mcp.sandbox.runner import Finished, run
-from toolbox_mcp.sandbox.service import Sandbox
+from ..safety.errors import Code, ToolError
+from ..safety.path_jail.roots import Place
+from .environment import from_login, inherit, layered, which
+from .process.capture import Capture
+from .process.runner import Finished, run
+from .service import Sandbox
 
 log = logging.getLogger(__name__)
 

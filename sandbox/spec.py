@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from toolbox_mcp.sandbox.capture import Capture
-from toolbox_mcp.sandbox.runner import Finished
+from .process.capture import Capture
+from .process.runner import Finished
 
 MIB = 1 << 20
 

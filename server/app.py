@@ -14,16 +14,16 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.methods import is_input_required
 from opentelemetry import trace
 
-from toolbox_mcp.safety.text import visible_name
-from toolbox_mcp.server.approvals import ClientAsk
-from toolbox_mcp.server.callers import call_context
-from toolbox_mcp.server.direct import DirectCalls
-from toolbox_mcp.server.pipeline import Pipeline
-from toolbox_mcp.server.resources import Resources
-from toolbox_mcp.server.sessions import Owners
-from toolbox_mcp.server.transports.caller import Caller, at_session_end, caller
-from toolbox_mcp.tools.context import CallContext
-from toolbox_mcp.tools.progress import Report
+from ..safety.text import visible_name
+from ..tools.context import CallContext
+from ..tools.progress import Report
+from .call.approvals import ClientAsk
+from .call.context import call_context
+from .call.direct import DirectCalls
+from .call.pipeline import Pipeline
+from .resources.resources import Resources
+from .resources.sessions import Owners
+from .transports.caller import Caller, at_session_end, caller
 
 NAME = "toolbox-mcp"
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from toolbox_mcp.server.config import Config, load_flags
-from toolbox_mcp.server.errors import ConfigError
-from toolbox_mcp.server.flags import Parser, flag_names, flag_parser, read_flags, refuse_flag
-from toolbox_mcp.server.quick_import import quick_imports
-from toolbox_mcp.server.values import did_you_mean
+from .config.errors import ConfigError
+from .config.flags import Parser, flag_names, flag_parser, read_flags, refuse_flag
+from .config.kinds import did_you_mean
+from .config.load import Config, load_flags
+from .sdk_import import quick_imports
 
 BAD_CONFIGURATION = 2
 """Exit status for flags, settings or arguments that cannot be used."""
@@ -114,23 +114,23 @@ def _run(argv: Sequence[str], around: Surroundings) -> int:
     config = load_flags(flags, around.env, cwd=around.cwd)
     match asked.command:
         case "tools":
-            from toolbox_mcp.server.start import tool_table
+            from .commands.serve import tool_table
 
             around.out.write(tool_table(config, as_json=asked.json))
             return 0
         case "call":
             return _call(config, asked, around)
         case "doctor":
-            from toolbox_mcp.server.doctor import examine
+            from .commands.doctor import examine
 
             return examine(config, around.env, around.out, as_json=asked.json)
         case "config":
-            from toolbox_mcp.server.showing import show
+            from .commands.config import show
 
             around.out.write(show(config, as_json=asked.json))
             return 0
         case "log":
-            from toolbox_mcp.server.log_view import Wanted, print_log
+            from .commands.log import Wanted, print_log
 
             wanted = Wanted(asked.tool, asked.status, asked.limit, asked.json)
             return print_log(config, wanted, around.out, follow=asked.follow)
@@ -140,7 +140,7 @@ def _run(argv: Sequence[str], around: Surroundings) -> int:
 
 def _serve(config: Config, around: Surroundings) -> int:
     with quick_imports(web=config.transport != "stdio"):
-        from toolbox_mcp.server.start import serve
+        from .commands.serve import serve
 
     return _one_line(lambda: serve(config, around.env, around.err), around)
 
@@ -149,7 +149,7 @@ def _call(config: Config, asked: argparse.Namespace, around: Surroundings) -> in
     arguments = _arguments(asked.arguments, around)
 
     def work() -> int:
-        from toolbox_mcp.server.start import call, start_log
+        from .commands.serve import call, start_log
 
         start_log(config, around.err)
         answer = call(config, around.env, asked.name, arguments, as_json=asked.json)
@@ -270,6 +270,6 @@ def _cwd() -> Path:
 
 
 def _guarded(work: Callable[[], int]) -> int:
-    from toolbox_mcp.sandbox.guardian import guarded
+    from ..sandbox.process.supervisor import guarded
 
     guarded(lambda: _printed(work))

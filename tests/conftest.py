@@ -8,23 +8,23 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult
 
+from toolbox_mcp.safety.path_jail.roots import Roots
 from toolbox_mcp.safety.policy import Policy
-from toolbox_mcp.safety.roots import Roots
+from toolbox_mcp.sandbox.isolate.worker import Worker
 from toolbox_mcp.sandbox.processes import Processes
 from toolbox_mcp.sandbox.programs import Programs, Toolchains
 from toolbox_mcp.sandbox.ripgrep import find_ripgrep
 from toolbox_mcp.sandbox.service import Sandbox, SandboxSettings
 from toolbox_mcp.sandbox.shell import ShellRunner, ShellSessions
-from toolbox_mcp.sandbox.worker import Worker
 from toolbox_mcp.server.app import build
-from toolbox_mcp.server.budget import Budget
-from toolbox_mcp.server.exposure import Gate, expose
-from toolbox_mcp.server.pipeline import Pipeline, Rules
-from toolbox_mcp.server.resources import Resources
-from toolbox_mcp.server.sessions import Owners
-from toolbox_mcp.server.tokens import tokenizer_for
-from toolbox_mcp.server.updates import Updates
-from toolbox_mcp.server.wiring import Parts, noting, providers
+from toolbox_mcp.server.budget.budget import Budget
+from toolbox_mcp.server.budget.tokenizers import tokenizer_for
+from toolbox_mcp.server.call.exposure import Gate, expose
+from toolbox_mcp.server.call.pipeline import Pipeline, Rules
+from toolbox_mcp.server.resources.resources import Resources
+from toolbox_mcp.server.resources.sessions import Owners
+from toolbox_mcp.server.resources.subscriptions import Updates
+from toolbox_mcp.server.services import Parts, noting, providers
 from toolbox_mcp.tools.catalogue import TOOLS
 from toolbox_mcp.tools.settings import ToolSettings
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 import toolbox_mcp.tools
-from toolbox_mcp.server.names import KNOWN_TOOLS
+from toolbox_mcp.server.config.names import KNOWN_TOOLS
 from toolbox_mcp.tools.base import HINTS, Access, Tool
 from toolbox_mcp.tools.catalogue import TOOLS
 

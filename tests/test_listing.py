@@ -1,6 +1,6 @@
 import json
 
-from toolbox_mcp.server.tokens import tokenizer_for
+from toolbox_mcp.server.budget.tokenizers import tokenizer_for
 from toolbox_mcp.tools.catalogue import TOOLS
 
 PER_TOOL = 110

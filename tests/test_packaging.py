@@ -98,14 +98,14 @@ def test_the_wheel_holds_one_top_level_package_with_its_data(built: Path) -> Non
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"toolbox_mcp"}
     assert "toolbox_mcp/py.typed" in names
-    assert "toolbox_mcp/server/vocabulary/o200k_base.zlib" in names
+    assert "toolbox_mcp/server/budget/vocabulary/o200k_base.zlib" in names
     assert not [name for name in names if name.split("/")[-1].startswith(("test_", "conftest"))]
 
 
 def test_the_sdist_holds_what_the_wheel_is_built_from(built: Path) -> None:
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "README.md", "LICENSE", "server/cli.py", "safety/roots.py"} <= names
+    assert {"pyproject.toml", "README.md", "LICENSE", "server/cli.py", "safety/path_jail/roots.py"} <= names
 
 
 def test_an_installed_wheel_serves_a_client_over_stdio(fresh: Path, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from mcp_types import Tool as WireTool
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, create_model
 
-from toolbox_mcp.tools.results import Record, Result
-from toolbox_mcp.tools.schema import input_schema, output_schema
+from .results import Record, Result
+from .schema import input_schema, output_schema
 
 
 class Access(StrEnum):

@@ -4,8 +4,8 @@ from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr
 
-from toolbox_mcp.sandbox.runner import Finished
-from toolbox_mcp.tools.results import Budget, Record, at_most, truncation
+from ..sandbox.process.runner import Finished
+from .results import Budget, Record, at_most, truncation
 
 FORM = 200
 """Bytes that the exec form adds to the streams, at most; with this much room they fit side by side."""

@@ -2,10 +2,11 @@
 
 from typing import Annotated
 
-from toolbox_mcp.sandbox import processes, programs, ripgrep, service, shell, worker
-from toolbox_mcp.tools import context, progress, session, settings
-from toolbox_mcp.tools.base import Access, Service
-from toolbox_mcp.tools.edit import journal
+from ..sandbox import processes, programs, ripgrep, service, shell
+from ..sandbox.isolate import worker
+from . import context, progress, session, settings
+from .base import Access, Service
+from .undo import journal
 
 Settings = Annotated[settings.ToolSettings, Service()]
 Context = Annotated[context.CallContext, Service()]

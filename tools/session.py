@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from toolbox_mcp.tools.edit.journal import History
+from .undo.journal import History
 
 SEEN_FILES = 10_000
 """Files whose last reading is remembered for each session; the oldest is forgotten first."""

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from toolbox_mcp.sandbox.linux import landlock, privileges, rlimits, seccomp
-from toolbox_mcp.sandbox.linux.syscalls import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, prctl, syscall
+from . import landlock, privileges, rlimits, seccomp
+from .syscalls import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, prctl, syscall
 
 SYSTEM = (
     "/usr",

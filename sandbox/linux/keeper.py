@@ -19,9 +19,9 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from toolbox_mcp.sandbox import tree
-from toolbox_mcp.sandbox.linux import confine, namespaces, privileges, rlimits, seccomp, snippet
-from toolbox_mcp.sandbox.linux.syscalls import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_PDEATHSIG, prctl
+from ..process import tree
+from . import confine, namespaces, privileges, rlimits, seccomp, snippet
+from .syscalls import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_PDEATHSIG, prctl
 
 SCRATCH = "/tmp"  # noqa: S108 - the sandbox's own
 READY_FD, GO_FD, FILTER_FD, INFO_FD = 3, 4, 10, 11

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable
 from enum import IntFlag
 
-from toolbox_mcp.sandbox.linux.syscalls import PR_SET_NO_NEW_PRIVS, prctl, syscall
+from .syscalls import PR_SET_NO_NEW_PRIVS, prctl, syscall
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _VERSION = 1

@@ -6,7 +6,7 @@ import stat
 import struct
 from collections.abc import Iterable
 
-from toolbox_mcp.sandbox.linux.syscalls import syscall
+from .syscalls import syscall
 
 NEWNS, NEWCGROUP, NEWUTS, NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000

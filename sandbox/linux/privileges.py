@@ -5,13 +5,7 @@ import errno
 import os
 import struct
 
-from toolbox_mcp.sandbox.linux.syscalls import (
-    PR_CAP_AMBIENT,
-    PR_CAPBSET_DROP,
-    PR_SET_DUMPABLE,
-    prctl,
-    syscall,
-)
+from .syscalls import PR_CAP_AMBIENT, PR_CAPBSET_DROP, PR_SET_DUMPABLE, prctl, syscall
 
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _VERSION_3 = 0x20080522

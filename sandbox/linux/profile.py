@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from toolbox_mcp.sandbox.linux import seccomp
+from . import seccomp
 
 ALLOWED = (
     "access", "alarm", "arch_prctl", "brk", "cachestat", "capget", "capset", "chdir", "chmod", "chown", "clock_getres",

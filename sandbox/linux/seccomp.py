@@ -10,8 +10,8 @@ import os
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from toolbox_mcp.sandbox.linux.bpf import Filter, error
-from toolbox_mcp.sandbox.linux.syscalls import PR_SET_NO_NEW_PRIVS, prctl
+from .bpf import Filter, error
+from .syscalls import PR_SET_NO_NEW_PRIVS, prctl
 
 X86_64, AARCH64 = 0xC000003E, 0xC00000B7
 

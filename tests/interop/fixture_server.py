@@ -18,10 +18,10 @@ from interop.fixtures_tools import TOOLS
 from mcp.server import Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
-from toolbox_mcp.server.assembly import assembled
+from toolbox_mcp.server.build import assembled
 from toolbox_mcp.server.config import load
-from toolbox_mcp.server.transports.http import serve
-from toolbox_mcp.server.transports.http_settings import HttpSettings
+from toolbox_mcp.server.transports.http.app import serve
+from toolbox_mcp.server.transports.http.settings import HttpSettings
 
 
 def add_fixtures(server: Server[Any]) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.openat2 import openat2
-from toolbox_mcp.safety.roots import Engine, Place, Roots
+from toolbox_mcp.safety.path_jail.openat2 import openat2
+from toolbox_mcp.safety.path_jail.roots import Engine, Place, Roots
 
 ENGINES = [Engine.OPENAT2, Engine.WALK] if openat2() else [Engine.WALK]
 

@@ -18,7 +18,7 @@ import zipfile
 from pathlib import Path
 
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.shell_rules import check
+from toolbox_mcp.safety.shell.rules import check
 
 CODE = Path("/run/code")
 """Where the world has this file; on no other machine's disk."""

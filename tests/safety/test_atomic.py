@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety import atomic, renaming
-from toolbox_mcp.safety.atomic import locked, read_whole, replace
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.states import Seen, etag
+from toolbox_mcp.safety.writes import atomic
+from toolbox_mcp.safety.writes import renameat2 as renaming
+from toolbox_mcp.safety.writes.atomic import locked, read_whole, replace
+from toolbox_mcp.safety.writes.file_version import Seen, etag
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
 
@@ -236,8 +237,8 @@ def test_a_growing_file_is_read_up_to_the_limit(project, roots, monkeypatch, out
 
 WRITER = """
 import sys
-from toolbox_mcp.safety.atomic import replace
-from toolbox_mcp.safety.roots import Engine, Roots
+from toolbox_mcp.safety.writes.atomic import replace
+from toolbox_mcp.safety.path_jail.roots import Engine, Roots
 place = Roots([sys.argv[1]], engine=Engine(sys.argv[2])).place("file")
 while True:
     for byte in b"ab":
@@ -266,9 +267,9 @@ def test_a_killed_writer_leaves_the_old_file_or_the_new(project, engine):
 
 LIMITED = """
 import resource, signal, sys
-from toolbox_mcp.safety.atomic import replace
+from toolbox_mcp.safety.writes.atomic import replace
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.roots import Engine, Roots
+from toolbox_mcp.safety.path_jail.roots import Engine, Roots
 if sys.argv[3] == "limit":
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
@@ -521,8 +522,8 @@ def test_what_undo_would_bring_back_is_what_goes_away(project, roots, monkeypatc
 
 SHARED = """
 import os, sys
-from toolbox_mcp.safety.atomic import replace
-from toolbox_mcp.safety.roots import Roots
+from toolbox_mcp.safety.writes.atomic import replace
+from toolbox_mcp.safety.path_jail.roots import Roots
 os.setgroups([int(group) for group in sys.argv[2:]])
 os.setgid(65534)
 os.setuid(65534)

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety import batch, putting_back
-from toolbox_mcp.safety.atomic import read_whole
-from toolbox_mcp.safety.batch import Change, change_all
-from toolbox_mcp.safety.entries import move
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.states import Seen
+from toolbox_mcp.safety.writes import batch
+from toolbox_mcp.safety.writes import rollback as putting_back
+from toolbox_mcp.safety.writes.atomic import read_whole
+from toolbox_mcp.safety.writes.batch import Change, change_all
+from toolbox_mcp.safety.writes.file_version import Seen
+from toolbox_mcp.safety.writes.fs_ops import move
 
 
 @pytest.fixture
@@ -387,10 +388,10 @@ def test_a_folder_swapped_for_a_link_leads_nowhere(files, rewritten, monkeypatch
 
 KILLED = """
 import os, sys
-from toolbox_mcp.safety import batch, putting_back
-from toolbox_mcp.safety.atomic import read_whole
-from toolbox_mcp.safety.batch import Change, change_all
-from toolbox_mcp.safety.roots import Roots
+from toolbox_mcp.safety.writes import batch, rollback as putting_back
+from toolbox_mcp.safety.writes.atomic import read_whole
+from toolbox_mcp.safety.writes.batch import Change, change_all
+from toolbox_mcp.safety.path_jail.roots import Roots
 
 roots = Roots([sys.argv[1]])
 steps = int(sys.argv[2])

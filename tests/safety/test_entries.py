@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety import batch, entries, renaming
-from toolbox_mcp.safety.atomic import read_whole
-from toolbox_mcp.safety.entries import make_folders, move, remove
-from toolbox_mcp.safety.trees import copy
+from toolbox_mcp.safety.writes import batch
+from toolbox_mcp.safety.writes import fs_ops as entries
+from toolbox_mcp.safety.writes import renameat2 as renaming
+from toolbox_mcp.safety.writes.atomic import read_whole
+from toolbox_mcp.safety.writes.fs_ops import make_folders, move, remove
+from toolbox_mcp.safety.writes.tree_ops import copy
 
 
 @pytest.fixture
@@ -180,9 +182,9 @@ def test_a_refusal_in_a_shared_folder_leaves_no_second_name(project, jail, as_no
 
 ACROSS = """
 import os, sys
-from toolbox_mcp.safety.entries import move, remove
+from toolbox_mcp.safety.writes.fs_ops import move, remove
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.roots import Engine, Roots
+from toolbox_mcp.safety.path_jail.roots import Engine, Roots
 os.chdir(sys.argv[1])
 roots = Roots(["."], engine=Engine(sys.argv[2]))
 def attempt(act, *arguments, **options):
@@ -334,10 +336,10 @@ def test_takes_back_folders_when_one_cannot_be_made(project, roots, monkeypatch,
 
 KEPT = """
 import os, sys
-from toolbox_mcp.safety import batch, entries, far_moves, renaming
-from toolbox_mcp.safety.atomic import read_whole
+from toolbox_mcp.safety.writes import batch, fs_ops as entries, cross_device_move as far_moves, renameat2 as renaming
+from toolbox_mcp.safety.writes.atomic import read_whole
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.roots import Roots
+from toolbox_mcp.safety.path_jail.roots import Roots
 os.chdir(sys.argv[1])
 roots = Roots(["."])
 os.mkdir("d")
@@ -385,7 +387,7 @@ def test_a_move_to_another_file_system_keeps_what_a_file_has_and_loses_nothing(p
 
 COPIED = """
 import os, sys
-from toolbox_mcp.safety.trees import copy
+from toolbox_mcp.safety.writes.tree_ops import copy
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
@@ -413,9 +415,9 @@ def test_a_copy_runs_as_its_owners_only_where_they_are_the_same(project, owner, 
 
 UNREMOVABLE = """
 import errno, os, sys
-from toolbox_mcp.safety import entries, far_moves
+from toolbox_mcp.safety.writes import fs_ops as entries, cross_device_move as far_moves
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.roots import Roots
+from toolbox_mcp.safety.path_jail.roots import Roots
 os.chdir(sys.argv[1])
 roots = Roots(["."])
 def attempt(source, destination, overwrite=False):
@@ -471,8 +473,8 @@ def test_what_cannot_go_away_is_not_moved_to_another_file_system(project, with_m
 
 ALWAYS_NAMED = """
 import os, sys
-from toolbox_mcp.safety import entries, far_moves
-from toolbox_mcp.safety.roots import Roots
+from toolbox_mcp.safety.writes import fs_ops as entries, cross_device_move as far_moves
+from toolbox_mcp.safety.path_jail.roots import Roots
 os.chdir(sys.argv[1])
 roots = Roots(["."])
 set_aside = far_moves._set_aside
@@ -495,8 +497,8 @@ def test_before_what_moves_to_another_file_system_loses_its_name_the_copy_has_on
 
 STUCK = """
 import os, sys
-from toolbox_mcp.safety import entries, far_moves, putting_back
-from toolbox_mcp.safety.roots import Roots
+from toolbox_mcp.safety.writes import fs_ops as entries, cross_device_move as far_moves, rollback as putting_back
+from toolbox_mcp.safety.path_jail.roots import Roots
 os.chdir(sys.argv[1])
 roots = Roots(["."])
 open("f", "w").write("moving")

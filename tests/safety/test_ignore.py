@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from toolbox_mcp.safety import ignore
-from toolbox_mcp.safety.gitignore import MAX_BYTES, compile_ignore
-from toolbox_mcp.safety.ignore import Walk
+from toolbox_mcp.safety.path_jail import tree_walk as ignore
+from toolbox_mcp.safety.path_jail.gitignore import MAX_BYTES, compile_ignore
+from toolbox_mcp.safety.path_jail.tree_walk import Walk
 
 RG = Path(sysconfig.get_path("scripts")) / ("rg.exe" if sys.platform == "win32" else "rg")
 """ripgrep as its wheel installs it."""

@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from toolbox_mcp.safety.locks import Locks
+from toolbox_mcp.safety.writes.locks import Locks
 
 A, B = "/a", "/b"
 

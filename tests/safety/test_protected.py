@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolbox_mcp.safety import protected
-from toolbox_mcp.safety.atomic import read_whole, replace
-from toolbox_mcp.safety.protected import Protected
-from toolbox_mcp.safety.states import Seen
+from toolbox_mcp.safety.path_jail import protected
+from toolbox_mcp.safety.path_jail.protected import Protected
+from toolbox_mcp.safety.writes.atomic import read_whole, replace
+from toolbox_mcp.safety.writes.file_version import Seen
 
 GLOBS = (".mcp.json", ".claude/settings*.json", ".cursor/**", ".vscode/tasks.json", "/only/here", "deep/**/secret*")
 
@@ -141,7 +141,7 @@ def test_a_mount_of_git_is_git(project, engine, with_mounts):
     script = """
 import sys
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.roots import Engine, Roots
+from toolbox_mcp.safety.path_jail.roots import Engine, Roots
 roots = Roots([sys.argv[1]], engine=Engine(sys.argv[2]))
 try:
     roots.place("mounted/config").check_writable()

@@ -2,9 +2,9 @@ import os
 
 import pytest
 
-from toolbox_mcp.safety import putting_back
-from toolbox_mcp.safety.putting_back import Outcome, put_back, remove_again
-from toolbox_mcp.safety.states import Seen
+from toolbox_mcp.safety.writes import rollback as putting_back
+from toolbox_mcp.safety.writes.file_version import Seen
+from toolbox_mcp.safety.writes.rollback import Outcome, put_back, remove_again
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 import sys
 
 import pytest
+
 from bench import race
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names in one step")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.opening import MAX_LINKS
-from toolbox_mcp.safety.roots import Engine, Place, Roots
+from toolbox_mcp.safety.path_jail.opening import MAX_LINKS
+from toolbox_mcp.safety.path_jail.roots import Engine, Place, Roots
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
 
@@ -446,7 +446,7 @@ def test_mount_points_inside_are_refused_only_when_asked(tree, engine, with_moun
     script = """
 import sys
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.roots import Engine, Place, Roots
+from toolbox_mcp.safety.path_jail.roots import Engine, Place, Roots
 for no_xdev in (False, True):
     roots = Roots([sys.argv[1]], no_xdev=no_xdev, engine=Engine(sys.argv[2]))
     for path in ("mounted/secret", "bound", "to_mounted/secret", "a/f.txt"):

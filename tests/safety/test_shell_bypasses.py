@@ -3,7 +3,7 @@
 import pytest
 
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.shell_rules import check
+from toolbox_mcp.safety.shell.rules import check
 
 # A shell runs rm, or another refused program, in each of these lines, or might.
 BYPASSES = [

@@ -2,6 +2,7 @@ import shutil
 import sys
 
 import pytest
+
 from tests.safety import shell_fuzz
 from tests.safety import test_shell_bypasses as more
 from tests.safety import test_shell_rules as rules

@@ -1,7 +1,7 @@
 import pytest
 
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.shell_rules import HARD, check, check_environment
+from toolbox_mcp.safety.shell.rules import HARD, check, check_environment
 
 
 def refusal(command, shell="bash", **options):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety import statuses
-from toolbox_mcp.safety.statuses import MOST, Lookup
+from toolbox_mcp.safety.path_jail import statuses
+from toolbox_mcp.safety.path_jail.statuses import MOST, Lookup
 
 ODD = ["a b", "é", "名前", "a\nb", "\udcff", "x" * 255]
 

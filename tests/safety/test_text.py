@@ -8,15 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.text import (
-    IncrementalCleaner,
-    clean,
-    decode,
-    encode_like,
-    is_binary,
-    visible,
-    visible_name,
-)
+from toolbox_mcp.safety.text import IncrementalCleaner, clean, decode, encode_like, is_binary, visible, visible_name
 
 
 @pytest.mark.parametrize(

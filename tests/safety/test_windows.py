@@ -1,6 +1,6 @@
 import pytest
 
-from toolbox_mcp.safety.windows import windows_refusal
+from toolbox_mcp.safety.path_jail.windows import windows_refusal
 
 
 @pytest.mark.parametrize(

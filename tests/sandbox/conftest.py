@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.sandbox.container import Container
+from toolbox_mcp.sandbox.backends.container import Container
 
 MAKE_IMAGE = Path(__file__).with_name("make_image.sh")
 PATH = os.environ.get("PATH", os.defpath)

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 
-from toolbox_mcp.sandbox.guardian import guarded
+from toolbox_mcp.sandbox.process.supervisor import guarded
 
 
 def program(report: int, *, deaf: bool = False) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbox_mcp.sandbox.capture import Capture, Keeper
+from toolbox_mcp.sandbox.process.capture import Capture, Keeper
 
 
 def keep(data: bytes, capture: Capture, step: int = 1):

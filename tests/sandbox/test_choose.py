@@ -1,7 +1,7 @@
 import pytest
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.sandbox.choose import candidates, choose
+from toolbox_mcp.sandbox.backends.choose import candidates, choose
 from toolbox_mcp.sandbox.spec import Finished, Job, Probe, Result
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbox_mcp.sandbox import codec
+from toolbox_mcp.sandbox.isolate import codec
 
 # Characters of every kind, lone surrogates included.
 text = st.text(st.characters(codec=None, categories=None))

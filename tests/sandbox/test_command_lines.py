@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.sandbox import bubblewrap, container, seatbelt
-from toolbox_mcp.sandbox.container import Container
+from toolbox_mcp.sandbox.backends import bubblewrap, container, seatbelt
+from toolbox_mcp.sandbox.backends.container import Container
 from toolbox_mcp.sandbox.spec import MIB, FsPolicy, Job, Limits
 
 PLAIN = Job(argv=("/usr/bin/python3", "-u", "-"), image="python:3-slim")

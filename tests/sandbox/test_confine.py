@@ -101,7 +101,7 @@ def test_a_confined_server_still_has_its_worker_its_jail_and_terminals(places, l
     program = textwrap.dedent("""
         import asyncio, math, os, pty, sys
         from toolbox_mcp.sandbox import confine, jail
-        from toolbox_mcp.sandbox.worker import Worker
+        from toolbox_mcp.sandbox.isolate.worker import Worker
         print(confine.apply(sys.argv[1], write=[sys.argv[2]]) >= 3)
         async def main():
             async with Worker() as worker:

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.sandbox.conftest import ENV, OPTIONS, PATH, containers
 
+from tests.sandbox.conftest import ENV, OPTIONS, PATH, containers
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.sandbox import attack
-from toolbox_mcp.sandbox.container import ENGINE_FILTERS, Container, arguments
+from toolbox_mcp.sandbox.backends import self_test as attack
+from toolbox_mcp.sandbox.backends.container import ENGINE_FILTERS, Container, arguments
 from toolbox_mcp.sandbox.service import Sandbox, SandboxSettings
 from toolbox_mcp.sandbox.spec import MIB, FsPolicy, Job, Limits
 
@@ -108,7 +108,7 @@ def test_the_supervisor_reads_what_the_program_left_of_its_stdin(program):
 
 
 async def test_a_program_that_takes_too_long_is_killed_with_its_container(podman, job, monkeypatch):
-    monkeypatch.setattr("toolbox_mcp.sandbox.container._START_SECONDS", 1.0)
+    monkeypatch.setattr("toolbox_mcp.sandbox.backends.container._START_SECONDS", 1.0)
     done = (await podman.run(job("print('begun', flush=True)\nwhile True: pass", wall=1))).finished
     assert (done.exit_code, done.killed_by, done.stdout.text) == (124, "wall", "begun\n")
     assert containers() == []
@@ -403,7 +403,7 @@ async def test_an_engine_that_is_not_installed_does_not_work(tmp_path):
 
 
 async def test_a_run_that_is_killed_kills_its_container_by_name(tmp_path, monkeypatch):
-    monkeypatch.setattr("toolbox_mcp.sandbox.container._START_SECONDS", 0.0)
+    monkeypatch.setattr("toolbox_mcp.sandbox.backends.container._START_SECONDS", 0.0)
     log = tmp_path / "log"
     (tmp_path / "docker").write_text(
         f'#!/bin/sh\necho "$*" | tr "\\n" " " >>{log}\necho >>{log}\n[ "$1" != run ] || exec sleep 60\n'

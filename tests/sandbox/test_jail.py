@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.sandbox import jail, macos, tree
+from toolbox_mcp.sandbox import jail
+from toolbox_mcp.sandbox.backends import macos
+from toolbox_mcp.sandbox.process import tree
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Landlock and adoption of orphans are Linux")
@@ -520,7 +522,7 @@ def test_a_fork_is_confined_too(tmp_path):
 def test_a_supervisor_that_is_stopped_is_killed_in_the_end():
     code = """
         import asyncio, os, signal, time
-        from toolbox_mcp.sandbox import jail, jail_job, tree
+        from toolbox_mcp.sandbox import jail; from toolbox_mcp.sandbox.isolate import job as jail_job; from toolbox_mcp.sandbox.process import tree
 
         jail_job._START_SECONDS = jail_job._END_SECONDS = 0.3
 

@@ -8,7 +8,7 @@ import pytest
 
 from toolbox_mcp.sandbox import large_files
 from toolbox_mcp.sandbox.large_files import LargeFiles, Watch, largest_open
-from toolbox_mcp.sandbox.streaming import stream
+from toolbox_mcp.sandbox.process.streaming import stream
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows what a program holds open")
 

@@ -5,7 +5,7 @@ import json
 import os
 import socket
 
-from toolbox_mcp.sandbox.launch import Held
+from toolbox_mcp.sandbox.linux.zygote_client import Held
 
 
 async def test_a_program_stands_when_both_its_keeper_and_its_folder_are_known(tmp_path):

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from toolbox_mcp.sandbox import marker
-from toolbox_mcp.sandbox.marker import alive, marks, sweep, swept
+from toolbox_mcp.sandbox.process import ps_sweep as marker
+from toolbox_mcp.sandbox.process.ps_sweep import alive, marks, sweep, swept
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="lists processes by /proc in the place of ps -E")
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from toolbox_mcp.sandbox import memory
+from toolbox_mcp.sandbox.process import memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux")
 

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from toolbox_mcp.sandbox import orphans
-from toolbox_mcp.sandbox.orphans import PATIENCE, Orphans
+from toolbox_mcp.sandbox.process import reaper as orphans
+from toolbox_mcp.sandbox.process.reaper import PATIENCE, Orphans
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
 

@@ -18,8 +18,9 @@ import anyio
 import pytest
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.sandbox import native, tree
+from toolbox_mcp.sandbox.backends import native
 from toolbox_mcp.sandbox.languages import LANGUAGES
+from toolbox_mcp.sandbox.process import tree
 from toolbox_mcp.sandbox.service import Sandbox, SandboxSettings
 from toolbox_mcp.sandbox.spec import MIB
 
@@ -354,7 +355,7 @@ async def test_a_sandbox_that_cannot_start_programs_says_so(warm, monkeypatch):
 SERVER = """
 import asyncio, json, os, sys
 from pathlib import Path
-from toolbox_mcp.sandbox import native, tree
+from toolbox_mcp.sandbox.backends import native; from toolbox_mcp.sandbox.process import tree
 from toolbox_mcp.sandbox.service import Sandbox, SandboxSettings
 
 async def main(runtime, path, state, temp):

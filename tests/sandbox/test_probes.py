@@ -4,10 +4,10 @@ import os
 import pytest
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.sandbox import probes
-from toolbox_mcp.sandbox.capture import Stream
-from toolbox_mcp.sandbox.child import Usage
-from toolbox_mcp.sandbox.probes import Verdicts, qualify
+from toolbox_mcp.sandbox.backends import probes
+from toolbox_mcp.sandbox.backends.probes import Verdicts, qualify
+from toolbox_mcp.sandbox.process.capture import Stream
+from toolbox_mcp.sandbox.process.child import Usage
 from toolbox_mcp.sandbox.spec import Finished, Job, Probe, Result
 
 PYTHON = Job(argv=("python3", "-"))

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from toolbox_mcp.safety.errors import ToolError
+from toolbox_mcp.sandbox.isolate.worker import Worker
+from toolbox_mcp.sandbox.process.output_buffer import UNREAD, Unread
 from toolbox_mcp.sandbox.processes import Processes
-from toolbox_mcp.sandbox.unread import UNREAD, Unread
-from toolbox_mcp.sandbox.worker import Worker
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="programs do not run on Windows")
 
@@ -473,7 +473,7 @@ async def test_input_after_the_end_is_refused(mine):
 
 
 async def test_input_that_is_not_taken_is_given_up(mine, monkeypatch):
-    monkeypatch.setattr("toolbox_mcp.sandbox.background.INPUT_SECONDS", 0.1)
+    monkeypatch.setattr("toolbox_mcp.sandbox.process.background.INPUT_SECONDS", 0.1)
     started = await mine.start(["sleep", "60"], stdin=True)
     with pytest.raises(ToolError, match=r"^it took 65536 of 200000 bytes within 0.1 s$") as refused:
         await mine.write(started.id, b"x" * 200_000)

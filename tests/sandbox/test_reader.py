@@ -24,7 +24,7 @@ def places(tmp_path):
 
 @pytest.fixture
 def reader(places):
-    from toolbox_mcp.sandbox.linux.reader import Reader
+    from toolbox_mcp.sandbox.linux.rg_landlock import Reader
 
     folders = [os.open(places / name, os.O_RDONLY) for name in ("root", "other")]
     reader = Reader(folders, SHELL)
@@ -72,7 +72,7 @@ def test_both_folders_are_read_and_nothing_has_to_be_written_to_say_so(places, r
 
 def test_the_network_is_not_reached(places):
     from toolbox_mcp.sandbox.linux import landlock
-    from toolbox_mcp.sandbox.linux.reader import Reader
+    from toolbox_mcp.sandbox.linux.rg_landlock import Reader
 
     if landlock.abi() < 4:
         pytest.skip("this Landlock knows no network")
@@ -103,7 +103,7 @@ def test_a_program_that_is_not_there_is_told_as_popen_does(places, reader):
 
 
 def test_a_file_that_may_be_read_cannot_be_emptied(places):
-    from toolbox_mcp.sandbox.linux.reader import Reader
+    from toolbox_mcp.sandbox.linux.rg_landlock import Reader
 
     script = "import os; os.truncate('file', 1); print('done')"
     root, system = os.open(places / "root", os.O_RDONLY), os.open("/", os.O_RDONLY)
@@ -121,7 +121,7 @@ def test_a_file_that_may_be_read_cannot_be_emptied(places):
 
 @pytest.mark.parametrize(("data", "static"), [(b"", False), (b"\x7fELF", False), (b"#!/bin/sh\n" * 9, False)])
 def test_what_is_no_elf_file_is_not_static(tmp_path, data, static):
-    from toolbox_mcp.sandbox.linux.reader import is_static
+    from toolbox_mcp.sandbox.linux.rg_landlock import is_static
 
     (tmp_path / "a").write_bytes(data)
     assert is_static(tmp_path / "a") is static
@@ -129,7 +129,7 @@ def test_what_is_no_elf_file_is_not_static(tmp_path, data, static):
 
 
 def test_programs_with_a_loader_are_told_from_those_without():
-    from toolbox_mcp.sandbox.linux.reader import is_static
+    from toolbox_mcp.sandbox.linux.rg_landlock import is_static
     from toolbox_mcp.sandbox.ripgrep import find_ripgrep
 
     binary = find_ripgrep().binary

@@ -4,8 +4,8 @@ import sys
 import time
 
 import pytest
-from bench import race
 
+from bench import race
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.sandbox.ripgrep import find_ripgrep, unconfined
 

@@ -13,11 +13,11 @@ import anyio
 import pytest
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.sandbox import tree
-from toolbox_mcp.sandbox.capture import Capture
-from toolbox_mcp.sandbox.runner import Limits, run
-from toolbox_mcp.sandbox.spawn import Rlimits
-from toolbox_mcp.sandbox.tree import Origin
+from toolbox_mcp.sandbox.process import tree
+from toolbox_mcp.sandbox.process.capture import Capture
+from toolbox_mcp.sandbox.process.runner import Limits, run
+from toolbox_mcp.sandbox.process.spawn import Rlimits
+from toolbox_mcp.sandbox.process.tree import Origin
 
 ENV = {"PATH": os.environ["PATH"]}
 

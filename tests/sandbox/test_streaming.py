@@ -8,8 +8,8 @@ import signal
 import anyio
 import pytest
 
-from toolbox_mcp.sandbox import streaming, tree
-from toolbox_mcp.sandbox.streaming import stream
+from toolbox_mcp.sandbox.process import streaming, tree
+from toolbox_mcp.sandbox.process.streaming import stream
 
 ENV = {"PATH": os.environ["PATH"]}
 

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from toolbox_mcp.sandbox import tree
-from toolbox_mcp.sandbox.tree import Origin, Process, parse_ps
+from toolbox_mcp.sandbox.process import tree
+from toolbox_mcp.sandbox.process.tree import Origin, Process, parse_ps
 
 
 @pytest.fixture

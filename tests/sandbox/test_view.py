@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.sandbox import tree
-from toolbox_mcp.sandbox.child import NotStarted
 from toolbox_mcp.sandbox.large_files import largest_open
+from toolbox_mcp.sandbox.process import tree
+from toolbox_mcp.sandbox.process.child import NotStarted
 
 if sys.platform != "linux":
     pytest.skip("mount namespaces are Linux", allow_module_level=True)
 
 from toolbox_mcp.sandbox.linux import landlock
-from toolbox_mcp.sandbox.linux.view import View
-from toolbox_mcp.sandbox.linux.view_process import LARGEST_ORDER
+from toolbox_mcp.sandbox.linux.rg_namespace import View
+from toolbox_mcp.sandbox.linux.rg_namespace_process import LARGEST_ORDER
 
 SHELL = os.path.realpath("/bin/sh")
 READ = "read x < {}; echo $x"
@@ -267,7 +267,7 @@ async def test_when_its_process_is_killed_nothing_more_is_started_and_the_way_sa
 
 
 async def test_a_process_that_is_stopped_holds_the_server_up_for_a_moment_only(places, view, monkeypatch):
-    import toolbox_mcp.sandbox.linux.view as module
+    import toolbox_mcp.sandbox.linux.rg_namespace as module
 
     monkeypatch.setattr(module, "_ANSWER", 0.05)
     os.kill(view.pid, signal.SIGSTOP)
@@ -289,7 +289,7 @@ async def test_with_its_end_the_process_is_gone(places):
 LATER = """
 import asyncio, os, subprocess, sys
 from toolbox_mcp.sandbox.linux.namespaces import NODEV, RECURSIVE, mount
-from toolbox_mcp.sandbox.linux.view import View
+from toolbox_mcp.sandbox.linux.rg_namespace import View
 
 async def main():
     # As init systems have it; in a mount namespace of its own this reaches nobody else.
@@ -375,7 +375,7 @@ async def test_a_view_without_descriptors_starts_nothing_and_stands(places, view
 
 
 async def test_a_process_that_is_stopped_is_waited_for_once(places, view, monkeypatch):
-    import toolbox_mcp.sandbox.linux.view as module
+    import toolbox_mcp.sandbox.linux.rg_namespace as module
 
     programs = [begin(view, places / "root", "-c", "kill -STOP $$") for _ in range(3)]
     for program in programs:

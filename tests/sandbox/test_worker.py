@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.sandbox import tree
-from toolbox_mcp.sandbox.worker import Worker, WorkerCrashed, WorkerError, WorkerMemory, WorkerTimeout
+from toolbox_mcp.sandbox.isolate.worker import Worker, WorkerCrashed, WorkerError, WorkerMemory, WorkerTimeout
+from toolbox_mcp.sandbox.process import tree
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Landlock and /proc are Linux")
 
@@ -129,8 +129,8 @@ def script(body):
         import asyncio, os, sys
         sys.path.insert(0, sys.argv[1])
         import worker_victims
-        from toolbox_mcp.sandbox.tree import look
-        from toolbox_mcp.sandbox.worker import Worker, WorkerMemory
+        from toolbox_mcp.sandbox.process.tree import look
+        from toolbox_mcp.sandbox.isolate.worker import Worker, WorkerMemory
 
         async def main():
             w = Worker(memory_mb=150)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from toolbox_mcp.server.config import Config, load
+from toolbox_mcp.server.config.load import Config, load
 
 
 @dataclass

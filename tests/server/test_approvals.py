@@ -6,9 +6,9 @@ from mcp import MCPError
 from mcp_types import ElicitResult
 
 from toolbox_mcp.safety import redaction
-from toolbox_mcp.server.approvals import PIECE, digest, question
-from toolbox_mcp.server.exposure import Gate
-from toolbox_mcp.server.pipeline import Rules
+from toolbox_mcp.server.call.approvals import PIECE, digest, question
+from toolbox_mcp.server.call.exposure import Gate
+from toolbox_mcp.server.call.pipeline import Rules
 
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
 

@@ -18,13 +18,13 @@ import pytest
 from pydantic_core import to_json
 
 from toolbox_mcp.safety.redaction import MASK
-from toolbox_mcp.server import begun as module
-from toolbox_mcp.server import record_file
-from toolbox_mcp.server.begun import FULL, Begun, noted
-from toolbox_mcp.server.config import Config
-from toolbox_mcp.server.liveness import Server
-from toolbox_mcp.server.records import Finished, RecordError, Records, Started, Status, new_call_id
-from toolbox_mcp.server.rows import begun
+from toolbox_mcp.server.config.load import Config
+from toolbox_mcp.server.records import journal as module
+from toolbox_mcp.server.records import store as record_file
+from toolbox_mcp.server.records.journal import FULL, Begun, noted
+from toolbox_mcp.server.records.recorder import Finished, RecordError, Records, Started, Status, new_call_id
+from toolbox_mcp.server.records.rows import begun
+from toolbox_mcp.server.records.server_id import Server
 
 DONE = Finished(Status.SUCCESS, None, "done", None, 1.5)
 DEAD = Server("another-boot:1", 7, 7, "dead")
@@ -164,7 +164,7 @@ WRITER = """
 import asyncio, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from toolbox_mcp.server.records import Finished, Records, Started, Status, new_call_id
+from toolbox_mcp.server.records.recorder import Finished, Records, Started, Status, new_call_id
 
 async def main():
     records = Records.open(Path(sys.argv[1]))
@@ -488,8 +488,8 @@ FULL_DISK = """
 import asyncio, resource, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from toolbox_mcp.server.begun import noted
-from toolbox_mcp.server.records import Finished, RecordError, Records, Started, Status
+from toolbox_mcp.server.records.journal import noted
+from toolbox_mcp.server.records.recorder import Finished, RecordError, Records, Started, Status
 
 def call(call_id, gated=False):
     return Started(call_id, None, None, None, None, "s", None, "glob", {"pattern": "x" * 400}, False, None,

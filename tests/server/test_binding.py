@@ -5,7 +5,7 @@ import pytest
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.guard import Judging
 from toolbox_mcp.safety.policy import Policy
-from toolbox_mcp.server.binding import Binder
+from toolbox_mcp.server.call.arguments import Binder
 from toolbox_mcp.tools.catalogue import TOOLS
 
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from toolbox_mcp.server.budget import Budget, Fitted
-from toolbox_mcp.server.tokens import BytePairTokenizer, Cut, QuarterTokenizer, Tokenizer
-from toolbox_mcp.server.vocabulary import LONGEST_TOKEN, load
+from toolbox_mcp.server.budget.budget import Budget, Fitted
+from toolbox_mcp.server.budget.tokenizers import BytePairTokenizer, Cut, QuarterTokenizer, Tokenizer
+from toolbox_mcp.server.budget.vocabulary import LONGEST_TOKEN, load
 
 PROSE = "The quick brown fox jumps over the lazy dog, and nobody was told about it until Monday.\n"
 WORDS = """the don't HTTP 日本 。 é e\u0301 😀 👨‍👩‍👧 12345 __init__ {} // https://x.y/z?a=b <|endoftext|> \x00 ก็ नमस्ते ===== AAAA

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from toolbox_mcp.server.assembly import lacking
+from toolbox_mcp.server.build import lacking
 from toolbox_mcp.server.cli import COMMANDS, Surroundings, main, run
-from toolbox_mcp.server.flags import flag_names
-from toolbox_mcp.server.settings import table
+from toolbox_mcp.server.config.flags import flag_names
+from toolbox_mcp.server.config.settings import table
 from toolbox_mcp.tools.catalogue import TOOLS
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -232,7 +232,7 @@ def test_what_is_asked_for_and_has_no_tools_is_told(user, argv, named):
 
 
 def test_serve_and_tools_tell_what_has_no_tools(cli, user, monkeypatch):
-    monkeypatch.setattr("toolbox_mcp.server.start.lacking", lambda config: ["profile: orbiter"])
+    monkeypatch.setattr("toolbox_mcp.server.commands.serve.lacking", lambda config: ["profile: orbiter"])
     told = "this version has no tools for profile: orbiter"
     assert cli("tools").out.splitlines()[-1] == told
     # Told before what ends this.

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.server.config import Config
-from toolbox_mcp.server.errors import ConfigError
+from toolbox_mcp.server.config.errors import ConfigError
+from toolbox_mcp.server.config.load import Config
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 

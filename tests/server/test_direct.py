@@ -16,13 +16,13 @@ from mcp.server.runner import ServerRunner
 from opentelemetry import trace
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.server.assembly import assembled
+from toolbox_mcp.server.build import assembled
 from toolbox_mcp.server.cli import load_flags
-from toolbox_mcp.server.flags import read_flags
-from toolbox_mcp.server.transports.exchange import AT_ONCE, Exchange
-from toolbox_mcp.server.transports.intake import Intake
-from toolbox_mcp.server.transports.lines import read_line
-from toolbox_mcp.tools import threads
+from toolbox_mcp.server.config.flags import read_flags
+from toolbox_mcp.server.transports.stdio.dispatcher import AT_ONCE, Exchange
+from toolbox_mcp.server.transports.stdio.framing import read_line
+from toolbox_mcp.server.transports.stdio.request_queue import Intake
+from toolbox_mcp.tools import blocking as threads
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.catalogue import TOOLS
 from toolbox_mcp.tools.results import Answer, Blocks, Text

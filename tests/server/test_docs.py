@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from toolbox_mcp.server.docs import GENERATED, main
-from toolbox_mcp.server.flags import flag_names, read_flags
-from toolbox_mcp.server.settings import table
+from docs import GENERATED, main
+from toolbox_mcp.server.config.flags import flag_names, read_flags
+from toolbox_mcp.server.config.settings import table
 from toolbox_mcp.tools.catalogue import TOOLS
 
 REPOSITORY = Path(__file__).parents[2]
-REGENERATE = "run `python -P -m toolbox_mcp.server.docs` in the repository"
+REGENERATE = "run `python scripts/docs.py` in the repository"
 
 
 @pytest.mark.parametrize("name", GENERATED)

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from toolbox_mcp.server.exposure import Gate
+from toolbox_mcp.server.call.exposure import Gate
 from toolbox_mcp.tools.catalogue import TOOLS
 
 ALL = Gate(enable_exec_tools=True, enable_shell=True)

@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 import pytest
 
-from toolbox_mcp.server.errors import ConfigError
-from toolbox_mcp.server.log_view import Wanted, print_log
-from toolbox_mcp.server.records import Finished, Records, Started, Status
+from toolbox_mcp.server.commands.log import Wanted, print_log
+from toolbox_mcp.server.config.errors import ConfigError
+from toolbox_mcp.server.records.recorder import Finished, Records, Started, Status
 
 START = datetime(2026, 11, 21, 4, 43, 58, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 from mcp import Client, StdioServerParameters
 
-from toolbox_mcp.sandbox.tree import descendants
+from toolbox_mcp.sandbox.process.tree import descendants
 
 SCRIPT = Path(sys.executable).with_name("toolbox-mcp")
 

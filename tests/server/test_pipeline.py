@@ -13,15 +13,15 @@ from mcp import MCPError
 from pydantic import Field
 
 from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.safety.path_jail.roots import Roots
 from toolbox_mcp.safety.policy import Policy
-from toolbox_mcp.safety.roots import Roots
-from toolbox_mcp.server import pipeline
-from toolbox_mcp.server.budget import Budget
-from toolbox_mcp.server.exposure import Gate, expose
-from toolbox_mcp.server.pipeline import Pipeline, Rules
-from toolbox_mcp.server.records import Finished, RecordError, Started
-from toolbox_mcp.server.tokens import tokenizer_for
-from toolbox_mcp.server.writing import WRITTEN
+from toolbox_mcp.server.budget.budget import Budget
+from toolbox_mcp.server.budget.tokenizers import tokenizer_for
+from toolbox_mcp.server.call import pipeline
+from toolbox_mcp.server.call.exposure import Gate, expose
+from toolbox_mcp.server.call.pipeline import Pipeline, Rules
+from toolbox_mcp.server.records.recorder import Finished, RecordError, Started
+from toolbox_mcp.server.records.writing import WRITTEN
 from toolbox_mcp.tools import progress
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.catalogue import TOOLS

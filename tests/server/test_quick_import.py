@@ -4,7 +4,7 @@ import sys
 import pytest
 from mcp import Client, StdioServerParameters
 
-SERVER = "import toolbox_mcp.server.start, toolbox_mcp.server.transports.stdio"
+SERVER = "import toolbox_mcp.server.commands.serve, toolbox_mcp.server.transports.stdio.serve"
 
 
 def python(text):
@@ -17,7 +17,7 @@ def python(text):
 def quick(inside, after, how="web=False"):
     lines = [
         "import gc, sys",
-        "from toolbox_mcp.server.quick_import import quick_imports",
+        "from toolbox_mcp.server.sdk_import import quick_imports",
         f"with quick_imports({how}):",
     ]
     return python("\n".join([*lines, f"    {inside}", after]))
@@ -155,7 +155,7 @@ def test_only_a_pydantic_that_is_known_puts_fields_off(version, kind):
     lines = [
         "import pydantic",
         f"pydantic.VERSION = {version!r}",
-        "from toolbox_mcp.server.quick_import import quick_imports",
+        "from toolbox_mcp.server.sdk_import import quick_imports",
         f"with quick_imports(web=False): {SERVER}",
         "import mcp_types",
         "print(type(vars(mcp_types.Tool)['__pydantic_fields__']).__name__)",
@@ -376,7 +376,7 @@ def test_the_collector_runs_again_without_what_was_imported():
 
 
 def test_packages_that_are_imported_already_are_left_alone():
-    text = "import mcp, mcp.server as s\n" + "from toolbox_mcp.server.quick_import import quick_imports\n"
+    text = "import mcp, mcp.server as s\n" + "from toolbox_mcp.server.sdk_import import quick_imports\n"
     text += "with quick_imports():\n    import mcp.server\nprint(mcp.server is s, type(mcp).__name__)"
     assert python(text) == ["True", "module"]
 

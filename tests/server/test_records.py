@@ -19,11 +19,11 @@ import pytest
 from anyio import to_thread
 
 from toolbox_mcp.safety.redaction import MASK
-from toolbox_mcp.server import record_file
-from toolbox_mcp.server import records as module
-from toolbox_mcp.server.liveness import Server
-from toolbox_mcp.server.record_file import RecordFile
-from toolbox_mcp.server.records import Finished, RecordError, Records, Started, Status, new_call_id
+from toolbox_mcp.server.records import recorder as module
+from toolbox_mcp.server.records import store as record_file
+from toolbox_mcp.server.records.recorder import Finished, RecordError, Records, Started, Status, new_call_id
+from toolbox_mcp.server.records.server_id import Server
+from toolbox_mcp.server.records.store import RecordFile
 
 BEGAN = datetime(2026, 11, 21, 4, 43, 58, 123000, tzinfo=UTC)
 DONE = Finished(Status.SUCCESS, None, "done", None, 1.5)
@@ -266,7 +266,7 @@ async def test_calls_of_a_living_server_stay_running(records, path):
     program = f"""
 import asyncio
 from pathlib import Path
-from toolbox_mcp.server.records import Records
+from toolbox_mcp.server.records.recorder import Records
 Records.open(Path({str(path)!r})).close()
 """
     await to_thread.run_sync(lambda: subprocess.run([sys.executable, "-c", program], check=True, timeout=60))
@@ -313,7 +313,7 @@ WRITER = """
 import asyncio, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from toolbox_mcp.server.records import Finished, Records, Started, Status, new_call_id
+from toolbox_mcp.server.records.recorder import Finished, Records, Started, Status, new_call_id
 
 async def main():
     records = Records.open(Path(sys.argv[1]))
@@ -365,7 +365,7 @@ FULL = """
 import asyncio, logging, resource, signal, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from toolbox_mcp.server.records import Finished, RecordError, Records, Started, Status, new_call_id
+from toolbox_mcp.server.records.recorder import Finished, RecordError, Records, Started, Status, new_call_id
 
 def call():
     return Started(new_call_id(), None, None, None, None, "s", None, "bash", {"command": "x" * 4000}, False, None, datetime.now(UTC))

@@ -7,7 +7,7 @@ from mcp import MCPError
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPDeprecationWarning
 
-from toolbox_mcp.server.updates import INTERVAL, STREAMS, Updates
+from toolbox_mcp.server.resources.subscriptions import INTERVAL, STREAMS, Updates
 
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
 

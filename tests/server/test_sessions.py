@@ -1,5 +1,5 @@
-from toolbox_mcp.server import sessions
-from toolbox_mcp.server.sessions import Owners
+from toolbox_mcp.server.resources import sessions
+from toolbox_mcp.server.resources.sessions import Owners
 
 
 class Clock:

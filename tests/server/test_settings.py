@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from toolbox_mcp.sandbox.environment import own
-from toolbox_mcp.server.errors import ConfigError
-from toolbox_mcp.server.names import GROUPS, KNOWN_TOOLS
-from toolbox_mcp.server.settings import ALIASES, SECTIONS, Settings, table
+from toolbox_mcp.server.config.errors import ConfigError
+from toolbox_mcp.server.config.names import GROUPS, KNOWN_TOOLS
+from toolbox_mcp.server.config.settings import ALIASES, SECTIONS, Settings, table
 from toolbox_mcp.tools.catalogue import TOOLS
 from toolbox_mcp.tools.settings import ToolSettings
 

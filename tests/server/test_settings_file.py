@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolbox_mcp.server.errors import ConfigError
-from toolbox_mcp.server.settings_file import MAX_BYTES, MAX_NODES, read_settings
+from toolbox_mcp.server.config.errors import ConfigError
+from toolbox_mcp.server.config.file import MAX_BYTES, MAX_NODES, read_settings
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tiktoken.model import MODEL_PREFIX_TO_ENCODING, MODEL_TO_ENCODING
 from tiktoken_ext import openai_public
 
-from toolbox_mcp.server.tokens import BytePairTokenizer, QuarterTokenizer, encoding_of, tokenizer_for
-from toolbox_mcp.server.vocabulary import LONGEST_TOKEN, TABLES, VocabularyError, load, unpack
+from toolbox_mcp.server.budget.tokenizers import BytePairTokenizer, QuarterTokenizer, encoding_of, tokenizer_for
+from toolbox_mcp.server.budget.vocabulary import LONGEST_TOKEN, TABLES, VocabularyError, load, unpack
 
 ENCODINGS = ("o200k_base", "cl100k_base", "p50k_base")
 
@@ -69,7 +69,7 @@ def test_every_encoding_of_tiktoken_is_on_board(name):
 def test_a_damaged_table_is_a_clear_error(damage):
     from importlib.resources import files
 
-    packed = files("toolbox_mcp.server.vocabulary").joinpath("cl100k_base.zlib").read_bytes()
+    packed = files("toolbox_mcp.server.budget.vocabulary").joinpath("cl100k_base.zlib").read_bytes()
     with pytest.raises(VocabularyError, match=r"p50k_base.zlib is damaged.*install again"):
         unpack(TABLES["p50k_base"], packed if damage is None else damage)
 
@@ -79,7 +79,7 @@ def test_the_vocabulary_is_found_without_a_network_a_cache_or_a_home(tmp_path):
 import socket, sys
 def refuse(*args, **kwargs): raise AssertionError("a socket was made")
 socket.socket = socket.create_connection = socket.getaddrinfo = refuse
-from toolbox_mcp.server.tokens import tokenizer_for
+from toolbox_mcp.server.budget.tokenizers import tokenizer_for
 for model in ("gpt-4o", "gpt-4", "text-davinci-003", "davinci", "gpt2", "gpt-oss-120b"):
     print(tokenizer_for(model).count("hello world"))
 print("requests" in sys.modules)
@@ -95,8 +95,8 @@ print("requests" in sys.modules)
 def test_tiktoken_is_not_imported_before_a_text_is_counted():
     program = """
 import sys
-from toolbox_mcp.server.budget import Budget
-from toolbox_mcp.server.tokens import tokenizer_for
+from toolbox_mcp.server.budget.budget import Budget
+from toolbox_mcp.server.budget.tokenizers import tokenizer_for
 budget = Budget(2000, tokenizer_for("gpt-4o"))
 budget.fit("short")
 print("tiktoken" in sys.modules)

@@ -17,7 +17,7 @@ from mcp_types import (
 from mcp_types.methods import serialize_server_result
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.server.pipeline import Pipeline
+from toolbox_mcp.server.call.pipeline import Pipeline
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.results import Answer, Blocks, Record, Text
 

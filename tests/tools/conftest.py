@@ -2,7 +2,7 @@ from functools import partialmethod
 
 import pytest
 
-from toolbox_mcp.server.pipeline import Pipeline
+from toolbox_mcp.server.call.pipeline import Pipeline
 
 
 @pytest.fixture(params=["with others", "alone"])

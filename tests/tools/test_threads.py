@@ -10,8 +10,8 @@ from functools import partial
 import anyio
 import pytest
 
-from toolbox_mcp.tools import threads
-from toolbox_mcp.tools.threads import MOST, changing, reading, writing
+from toolbox_mcp.tools import blocking as threads
+from toolbox_mcp.tools.blocking import MOST, changing, reading, writing
 
 
 class Gate:

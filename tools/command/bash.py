@@ -4,12 +4,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from toolbox_mcp.safety.commands import Arguments, Command
-from toolbox_mcp.sandbox.capture import Capture
-from toolbox_mcp.sandbox.service import QUALIFYING
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.exec_result import ExecResult
-from toolbox_mcp.tools.services import Programs, Sandbox, Settings
+from ...safety.commands import Arguments, Command
+from ...sandbox.process.capture import Capture
+from ...sandbox.service import QUALIFYING
+from ..base import Access, tool
+from ..exec_result import ExecResult
+from ..services import Programs, Sandbox, Settings
 
 
 @tool(

@@ -6,13 +6,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from toolbox_mcp.safety.commands import ScriptArguments, Variables
-from toolbox_mcp.safety.errors import Code, ToolError, not_installed
-from toolbox_mcp.safety.paths import ProjectPath
-from toolbox_mcp.sandbox.service import QUALIFYING
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.exec_result import ExecResult
-from toolbox_mcp.tools.services import Settings, Shells
+from ...safety.commands import ScriptArguments, Variables
+from ...safety.errors import Code, ToolError, not_installed
+from ...safety.paths import ProjectPath
+from ...sandbox.service import QUALIFYING
+from ..base import Access, tool
+from ..exec_result import ExecResult
+from ..services import Settings, Shells
 
 
 class ScriptResult(ExecResult):

@@ -9,15 +9,15 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
-from toolbox_mcp.safety.commands import Variables
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.paths import ProjectPath
-from toolbox_mcp.safety.shell_rules import check, check_environment
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.exec_result import ExecResult
-from toolbox_mcp.tools.results import Budget, Record
-from toolbox_mcp.tools.services import Progress, Sandbox, Settings, Shells, ShellSessions
-from toolbox_mcp.tools.settings import ToolSettings
+from ...safety.commands import Variables
+from ...safety.errors import Code, ToolError
+from ...safety.paths import ProjectPath
+from ...safety.shell.rules import check, check_environment
+from ..base import Access, tool
+from ..exec_result import ExecResult
+from ..results import Budget, Record
+from ..services import Progress, Sandbox, Settings, Shells, ShellSessions
+from ..settings import ToolSettings
 
 ShellName = Literal["auto", "bash", "zsh", "sh", "dash", "ksh", "fish", "pwsh", "powershell", "cmd"]
 

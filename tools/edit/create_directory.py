@@ -2,14 +2,14 @@
 
 from functools import partial
 
-from toolbox_mcp.safety.entries import make_folders
-from toolbox_mcp.safety.paths import WritePath
-from toolbox_mcp.safety.roots import Place
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.edit.journal import made
-from toolbox_mcp.tools.results import Text
-from toolbox_mcp.tools.services import Journal
-from toolbox_mcp.tools.threads import writing
+from ...safety.path_jail.roots import Place
+from ...safety.paths import WritePath
+from ...safety.writes.fs_ops import make_folders
+from ..base import Access, tool
+from ..blocking import writing
+from ..results import Text
+from ..services import Journal
+from ..undo.journal import made
 
 
 @tool(Access.WRITE, destructive_hint=False, idempotent_hint=True)

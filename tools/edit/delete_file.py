@@ -6,17 +6,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from toolbox_mcp.safety import entries
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.paths import WriteEntry, WritePath
-from toolbox_mcp.safety.roots import Place
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.edit.journal import made
-from toolbox_mcp.tools.edit.trash import Trash
-from toolbox_mcp.tools.results import Text
-from toolbox_mcp.tools.services import Journal, Seen, Settings
-from toolbox_mcp.tools.settings import ToolSettings
-from toolbox_mcp.tools.threads import writing
+from ...safety.errors import Code, ToolError
+from ...safety.path_jail.roots import Place
+from ...safety.paths import WriteEntry, WritePath
+from ...safety.writes import fs_ops as entries
+from ..base import Access, tool
+from ..blocking import writing
+from ..results import Text
+from ..services import Journal, Seen, Settings
+from ..settings import ToolSettings
+from ..undo.journal import made
+from ..undo.trash import Trash
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from toolbox_mcp.safety.paths import WritePath
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.edit.loading import Editable, edit
-from toolbox_mcp.tools.edit.missing import no_match
-from toolbox_mcp.tools.edit.replacing import Matching, NoMatch, Replaced, named
-from toolbox_mcp.tools.results import Text
-from toolbox_mcp.tools.services import Journal, Parser, Seen
-from toolbox_mcp.tools.threads import changing
+from ...safety.paths import WritePath
+from ..base import Access, tool
+from ..blocking import changing
+from ..results import Text
+from ..services import Journal, Parser, Seen
+from ._load import Editable, edit
+from ._missing import no_match
+from ._replace import Matching, NoMatch, Replaced, named
 
 LINES_NAMED = 20
 """Line numbers that an answer names at most; a guess at what is still read."""

@@ -5,16 +5,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.paths import WritePath
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.edit.line_edits import Block, Document, LineEdit, split
-from toolbox_mcp.tools.edit.loading import Editable, edit
-from toolbox_mcp.tools.edit.missing import no_match
-from toolbox_mcp.tools.edit.replacing import NoMatch, named
-from toolbox_mcp.tools.results import Budget, Record
-from toolbox_mcp.tools.services import Journal, Parser, Seen
-from toolbox_mcp.tools.threads import changing
+from ...safety.errors import Code, ToolError
+from ...safety.paths import WritePath
+from ..base import Access, tool
+from ..blocking import changing
+from ..results import Budget, Record
+from ..services import Journal, Parser, Seen
+from ._lines import Block, Document, LineEdit, split
+from ._load import Editable, edit
+from ._missing import no_match
+from ._replace import NoMatch, named
 
 LINES_NAMED = 20
 

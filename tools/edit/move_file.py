@@ -3,17 +3,17 @@
 from contextlib import suppress
 from functools import partial
 
-from toolbox_mcp.safety import entries
-from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.far_moves import SourceLeft
-from toolbox_mcp.safety.paths import WriteEntry
-from toolbox_mcp.safety.roots import Place
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.edit.journal import current, identified, made
-from toolbox_mcp.tools.edit.steps import Put
-from toolbox_mcp.tools.results import Text
-from toolbox_mcp.tools.services import Journal, Seen
-from toolbox_mcp.tools.threads import writing
+from ...safety.errors import ToolError
+from ...safety.path_jail.roots import Place
+from ...safety.paths import WriteEntry
+from ...safety.writes import fs_ops as entries
+from ...safety.writes.cross_device_move import SourceLeft
+from ..base import Access, tool
+from ..blocking import writing
+from ..results import Text
+from ..services import Journal, Seen
+from ..undo.changes import Put
+from ..undo.journal import current, identified, made
 
 
 @tool(Access.WRITE)

@@ -8,16 +8,16 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.guard import Guard, Judging
-from toolbox_mcp.safety.paths import WritePath
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.edit.loading import Editable, edit
-from toolbox_mcp.tools.edit.missing import no_match
-from toolbox_mcp.tools.edit.replacing import Matching, NoMatch
-from toolbox_mcp.tools.results import Text
-from toolbox_mcp.tools.services import Journal, Parser, Seen
-from toolbox_mcp.tools.threads import Turn, changing
+from ...safety.errors import Code, ToolError
+from ...safety.guard import Guard, Judging
+from ...safety.paths import WritePath
+from ..base import Access, tool
+from ..blocking import Turn, changing
+from ..results import Text
+from ..services import Journal, Parser, Seen
+from ._load import Editable, edit
+from ._missing import no_match
+from ._replace import Matching, NoMatch
 
 
 class Edit(BaseModel):

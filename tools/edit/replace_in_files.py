@@ -8,18 +8,18 @@ from typing import Annotated
 
 from pydantic import Field
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.paths import WritePath
-from toolbox_mcp.safety.roots import Place, Writable
-from toolbox_mcp.sandbox.worker import Worker, WorkerFailure, WorkerTimeout
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.edit.bulk import Done, File, Files, Found, literal
-from toolbox_mcp.tools.edit.substitution import Template, parsed, runaway, substituted
-from toolbox_mcp.tools.read.scope import WALK_DEADLINE, WALK_SECONDS, Scope
-from toolbox_mcp.tools.results import Text
-from toolbox_mcp.tools.services import Journal, Parser, Progress, Seen, Settings
-from toolbox_mcp.tools.settings import ToolSettings
-from toolbox_mcp.tools.threads import changing, reading
+from ...safety.errors import Code, ToolError
+from ...safety.path_jail.roots import Place, Writable
+from ...safety.paths import WritePath
+from ...sandbox.isolate.worker import Worker, WorkerFailure, WorkerTimeout
+from ..base import Access, tool
+from ..blocking import changing, reading
+from ..results import Text
+from ..search.scope import WALK_DEADLINE, WALK_SECONDS, Scope
+from ..services import Journal, Parser, Progress, Seen, Settings
+from ..settings import ToolSettings
+from ._plan import Done, File, Files, Found, literal
+from ._regex import Template, parsed, runaway, substituted
 
 EVERYTHING = "**/*"
 MAX_ROWS = 100

@@ -5,12 +5,12 @@ from typing import Annotated
 
 from pydantic import Field, PrivateAttr
 
-from toolbox_mcp.safety.roots import Place
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.edit.reverting import Reverted, revert
-from toolbox_mcp.tools.results import Record
-from toolbox_mcp.tools.services import Journal, Seen
-from toolbox_mcp.tools.threads import writing
+from ...safety.path_jail.roots import Place
+from ..base import Access, tool
+from ..blocking import writing
+from ..results import Record
+from ..services import Journal, Seen
+from ..undo.revert import Reverted, revert
 
 MAX_NAMED = 400_000
 """Characters of paths that an answer names, so that the change of very many files can still be told."""

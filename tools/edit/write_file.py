@@ -8,15 +8,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from toolbox_mcp.safety.atomic import Later, Written, digested, locked
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.paths import UnsafeWritePath
-from toolbox_mcp.safety.roots import Place
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.edit.loading import changed, check_etag
-from toolbox_mcp.tools.results import Text
-from toolbox_mcp.tools.services import Journal, Seen
-from toolbox_mcp.tools.threads import changing
+from ...safety.errors import Code, ToolError
+from ...safety.path_jail.roots import Place
+from ...safety.paths import UnsafeWritePath
+from ...safety.writes.atomic import Later, Written, digested, locked
+from ..base import Access, tool
+from ..blocking import changing
+from ..results import Text
+from ..services import Journal, Seen
+from ._load import changed, check_etag
 
 MAX_BYTES = 16 * 2**20
 """Size of a file that can be written (TOOLS.md §4.4)."""

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.results import Record
-from toolbox_mcp.tools.services import Processes
+from ...safety.errors import Code, ToolError
+from ..base import Access, tool
+from ..results import Record
+from ..services import Processes
 
 MAX_INPUT = 64 * 1024
 """Bytes of input a call."""

@@ -4,9 +4,9 @@ from typing import Self
 
 from pydantic import PrivateAttr
 
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.process.reading import ProcessOutput
-from toolbox_mcp.tools.services import Processes
+from ..base import Access, tool
+from ..services import Processes
+from ._output import ProcessOutput
 
 
 class ProcessKilled(ProcessOutput):

@@ -1,10 +1,10 @@
 """process_list."""
 
-from toolbox_mcp.safety.text import visible_name
-from toolbox_mcp.sandbox.processes import Listed
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.results import Record
-from toolbox_mcp.tools.services import ProcessRows
+from ...safety.text import visible_name
+from ...sandbox.processes import Listed
+from ..base import Access, tool
+from ..results import Record
+from ..services import ProcessRows
 
 
 class ProcessList(Record):

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from toolbox_mcp.sandbox.processes import WAIT_FOR_SECONDS
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.process.reading import ProcessOutput
-from toolbox_mcp.tools.services import Processes
+from ...sandbox.processes import WAIT_FOR_SECONDS
+from ..base import Access, tool
+from ..services import Processes
+from ._output import ProcessOutput
 
 
 def _deadline(wait: float, wait_for: str | None) -> float:

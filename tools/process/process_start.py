@@ -5,11 +5,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from toolbox_mcp.safety.commands import Arguments, Command
-from toolbox_mcp.safety.text import visible_name
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.results import Record
-from toolbox_mcp.tools.services import Processes
+from ...safety.commands import Arguments, Command
+from ...safety.text import visible_name
+from ..base import Access, tool
+from ..results import Record
+from ..services import Processes
 
 
 class ProcessStarted(Record):

@@ -11,18 +11,18 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.images import Format
-from toolbox_mcp.safety.paths import EntryPath
-from toolbox_mcp.safety.roots import Place
-from toolbox_mcp.safety.states import etag
-from toolbox_mcp.safety.text import HEAD, Newline, decode, is_binary, visible_name
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.read import images
-from toolbox_mcp.tools.read.file_text import MAX_BYTES, is_pdf
-from toolbox_mcp.tools.read.mime import UNKNOWN, Mode, by_content, by_extension, by_name, content_mode
-from toolbox_mcp.tools.results import Record
-from toolbox_mcp.tools.threads import Stop, reading
+from ...safety.errors import Code, ToolError
+from ...safety.image_formats import Format
+from ...safety.path_jail.roots import Place
+from ...safety.paths import EntryPath
+from ...safety.text import HEAD, Newline, decode, is_binary, visible_name
+from ...safety.writes.file_version import etag
+from ..base import Access, tool
+from ..blocking import Stop, reading
+from ..results import Record
+from . import _images as images
+from ._mime import UNKNOWN, Mode, by_content, by_extension, by_name, content_mode
+from ._text import MAX_BYTES, is_pdf
 
 MAX_EXTENSION = 100
 """Characters of an extension; a guess."""

@@ -3,19 +3,19 @@
 import stat
 from dataclasses import replace
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.ignore import Walk
-from toolbox_mcp.safety.opening import Links
-from toolbox_mcp.safety.paths import ProjectPath
-from toolbox_mcp.safety.roots import Place
-from toolbox_mcp.safety.text import visible_name
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.read.globbing import Glob, compiled, expanded
-from toolbox_mcp.tools.read.scope import WALK_DEADLINE
-from toolbox_mcp.tools.results import Text
-from toolbox_mcp.tools.services import Settings
-from toolbox_mcp.tools.settings import ToolSettings
-from toolbox_mcp.tools.threads import Stop, reading
+from ...safety.errors import Code, ToolError
+from ...safety.path_jail.opening import Links
+from ...safety.path_jail.roots import Place
+from ...safety.path_jail.tree_walk import Walk
+from ...safety.paths import ProjectPath
+from ...safety.text import visible_name
+from ..base import Access, tool
+from ..blocking import Stop, reading
+from ..results import Text
+from ..search.globs import Glob, compiled, expanded
+from ..search.scope import WALK_DEADLINE
+from ..services import Settings
+from ..settings import ToolSettings
 
 MAX_HITS = 1000
 

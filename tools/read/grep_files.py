@@ -4,14 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.paths import ProjectPath
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.read import search
-from toolbox_mcp.tools.read.query import Query
-from toolbox_mcp.tools.read.scope import WALK_DEADLINE, Scope
-from toolbox_mcp.tools.results import Text
-from toolbox_mcp.tools.services import Parser, Progress, Search, Settings
+from ...safety.errors import Code, ToolError
+from ...safety.paths import ProjectPath
+from ..base import Access, tool
+from ..results import Text
+from ..search import search
+from ..search.query import Query
+from ..search.scope import WALK_DEADLINE, Scope
+from ..services import Parser, Progress, Search, Settings
 
 Around = Annotated[int | None, Field(ge=0, le=50)]
 

@@ -11,19 +11,19 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.ignore import MAX_ENTRIES, MAX_SECONDS, Entry, Kind, Walk
-from toolbox_mcp.safety.paths import ProjectPath
-from toolbox_mcp.safety.refusals import refusal
-from toolbox_mcp.safety.roots import Place
-from toolbox_mcp.safety.statuses import MOST, Lookup
-from toolbox_mcp.safety.text import visible_name
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.read.globbing import compiled
-from toolbox_mcp.tools.read.scope import WALK_DEADLINE
-from toolbox_mcp.tools.results import Text
-from toolbox_mcp.tools.services import Settings
-from toolbox_mcp.tools.threads import Stop, reading
+from ...safety.errors import Code, ToolError
+from ...safety.os_errors import refusal
+from ...safety.path_jail.roots import Place
+from ...safety.path_jail.statuses import MOST, Lookup
+from ...safety.path_jail.tree_walk import MAX_ENTRIES, MAX_SECONDS, Entry, Kind, Walk
+from ...safety.paths import ProjectPath
+from ...safety.text import visible_name
+from ..base import Access, tool
+from ..blocking import Stop, reading
+from ..results import Text
+from ..search.globs import compiled
+from ..search.scope import WALK_DEADLINE
+from ..services import Settings
 
 MAX_ROWS = 1000
 

@@ -8,28 +8,20 @@ from urllib.parse import quote
 from mcp_types import BlobResourceContents, EmbeddedResource, ImageContent
 from pydantic import Field
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.images import image_format
-from toolbox_mcp.safety.paths import UnsafePath
-from toolbox_mcp.safety.roots import Place
-from toolbox_mcp.safety.states import etag as etag_of
-from toolbox_mcp.safety.text import visible
-from toolbox_mcp.sandbox.worker import WorkerFailure
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.read import images, pdf
-from toolbox_mcp.tools.read.file_text import (
-    between,
-    cached_bytes,
-    last,
-    marked,
-    of_pages,
-    shown,
-    whole,
-    whole_bytes,
-)
-from toolbox_mcp.tools.results import Blocks, Text
-from toolbox_mcp.tools.services import Parser, Seen
-from toolbox_mcp.tools.threads import reading
+from ...safety.errors import Code, ToolError
+from ...safety.image_formats import image_format
+from ...safety.path_jail.roots import Place
+from ...safety.paths import UnsafePath
+from ...safety.text import visible
+from ...safety.writes.file_version import etag as etag_of
+from ...sandbox.isolate.worker import WorkerFailure
+from ..base import Access, tool
+from ..blocking import reading
+from ..results import Blocks, Text
+from ..services import Parser, Seen
+from . import _images as images
+from . import _pdf as pdf
+from ._text import between, cached_bytes, last, marked, of_pages, shown, whole, whole_bytes
 
 PDF_TIME = 30.0
 IMAGE_TIME = 20.0

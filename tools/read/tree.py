@@ -1,13 +1,13 @@
 """tree."""
 
-from toolbox_mcp.safety.ignore import Walk
-from toolbox_mcp.safety.paths import ProjectPath
-from toolbox_mcp.safety.text import visible_name
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.read.scope import WALK_DEADLINE
-from toolbox_mcp.tools.results import Text
-from toolbox_mcp.tools.services import Settings
-from toolbox_mcp.tools.threads import Stop, reading
+from ...safety.path_jail.tree_walk import Walk
+from ...safety.paths import ProjectPath
+from ...safety.text import visible_name
+from ..base import Access, tool
+from ..blocking import Stop, reading
+from ..results import Text
+from ..search.scope import WALK_DEADLINE
+from ..services import Settings
 
 MAX_ENTRIES = 500
 DEPTH = 3

@@ -1,8 +1,8 @@
 """run_rust."""
 
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.sandbox.outcome import SandboxResult, SourceCode, deadline, run_code
-from toolbox_mcp.tools.services import Sandbox
+from ..base import Access, tool
+from ..services import Sandbox
+from ._result import SandboxResult, SourceCode, deadline, run_code
 
 
 @tool(Access.EXEC, deadline=lambda settings, given: deadline(settings, 2))

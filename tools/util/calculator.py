@@ -1,8 +1,8 @@
 """calculator."""
 
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.results import Text
-from toolbox_mcp.tools.util.arithmetic import evaluate, shown
+from ..base import Access, tool
+from ..results import Text
+from ._arithmetic import evaluate, shown
 
 
 @tool(Access.READ)

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.results import Text
+from ...safety.errors import Code, ToolError
+from ..base import Access, tool
+from ..results import Text
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -1,10 +1,10 @@
 """diff."""
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.results import Text
-from toolbox_mcp.tools.services import Parser
-from toolbox_mcp.tools.util.line_diff import compared
+from ...safety.errors import Code, ToolError
+from ..base import Access, tool
+from ..results import Text
+from ..services import Parser
+from ._line_diff import compared
 
 MAX_BYTES = 2**20
 MAX_LINES = 20_000

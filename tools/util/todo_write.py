@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.guard import Guard, Judging
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.results import Record
-from toolbox_mcp.tools.services import Todos
+from ...safety.errors import Code, ToolError
+from ...safety.guard import Guard, Judging
+from ..base import Access, tool
+from ..results import Record
+from ..services import Todos
 
 MARKS = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
 MAX_ITEMS = 200

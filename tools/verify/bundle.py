@@ -5,11 +5,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.results import Text
-from toolbox_mcp.tools.services import Progress, Settings, Toolchains
-from toolbox_mcp.tools.verify.running import Project, report, run
+from ...safety.errors import Code, ToolError
+from ..base import Access, tool
+from ..results import Text
+from ..services import Progress, Settings, Toolchains
+from ._run import Project, report, run
 
 ACTIONS = ("install", "update", "outdated", "check", "lock", "add")
 WITH_GEM = ("update", "outdated", "add")

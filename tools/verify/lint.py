@@ -10,16 +10,16 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.paths import ProjectPath
-from toolbox_mcp.safety.roots import Place
-from toolbox_mcp.safety.text import clean
-from toolbox_mcp.sandbox.runner import Finished
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.results import Text
-from toolbox_mcp.tools.services import Progress, Settings, Toolchains
-from toolbox_mcp.tools.threads import reading
-from toolbox_mcp.tools.verify.running import Project, insist, operand, report, run, written
+from ...safety.errors import Code, ToolError
+from ...safety.path_jail.roots import Place
+from ...safety.paths import ProjectPath
+from ...safety.text import clean
+from ...sandbox.process.runner import Finished
+from ..base import Access, tool
+from ..blocking import reading
+from ..results import Text
+from ..services import Progress, Settings, Toolchains
+from ._run import Project, insist, operand, report, run, written
 
 LINTERS = ("rubocop", "standard", "ruff")
 

@@ -1,12 +1,12 @@
 """run_tests."""
 
-from toolbox_mcp.safety.paths import ProjectPath
-from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.results import Text
-from toolbox_mcp.tools.services import Progress, Settings, Toolchains
-from toolbox_mcp.tools.threads import Stop, reading
-from toolbox_mcp.tools.verify.running import Project
-from toolbox_mcp.tools.verify.suites import Framework, Suite, detect, exists, run_suite, suite_of
+from ...safety.paths import ProjectPath
+from ..base import Access, tool
+from ..blocking import Stop, reading
+from ..results import Text
+from ..services import Progress, Settings, Toolchains
+from ._frameworks import Framework, Suite, detect, exists, run_suite, suite_of
+from ._run import Project
 
 
 @tool(Access.EXEC, deadline=lambda settings, given: settings.toolchain_timeout + 5)

@@ -188,9 +188,9 @@ class Runner:
     """
 
     def __init__(self, name: str) -> None:
-        from toolbox_mcp.sandbox.bubblewrap import Bubblewrap
-        from toolbox_mcp.sandbox.launch import Launcher
-        from toolbox_mcp.sandbox.native import Native
+        from toolbox_mcp.sandbox.backends.bubblewrap import Bubblewrap
+        from toolbox_mcp.sandbox.backends.native import Native
+        from toolbox_mcp.sandbox.linux.zygote_client import Launcher
 
         self.launcher = Launcher()
         kind, _, way = name.partition("-")
@@ -249,8 +249,8 @@ class Runner:
     async def _run(self, code: bytes, limits: dict[str, Any]) -> Any:
         from dataclasses import replace
 
-        from toolbox_mcp.sandbox.capture import Capture
         from toolbox_mcp.sandbox.pool import Pool
+        from toolbox_mcp.sandbox.process.capture import Capture
         from toolbox_mcp.sandbox.spec import Job, Limits
 
         capture = Capture(tail=1 << 20)

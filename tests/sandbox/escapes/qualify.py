@@ -116,9 +116,9 @@ class Leaky:
 
     async def run(self, job: Any) -> Any:
         """Run it, with every descriptor and the whole environment."""
-        from toolbox_mcp.sandbox.capture import Stream
-        from toolbox_mcp.sandbox.child import Usage
-        from toolbox_mcp.sandbox.runner import Finished
+        from toolbox_mcp.sandbox.process.capture import Stream
+        from toolbox_mcp.sandbox.process.child import Usage
+        from toolbox_mcp.sandbox.process.runner import Finished
         from toolbox_mcp.sandbox.spec import Result
 
         done = await asyncio.to_thread(
@@ -130,7 +130,7 @@ class Leaky:
 
 async def _leaky() -> dict[str, Any]:
     """Qualify what confines nothing, and what leaves one thing open."""
-    from toolbox_mcp.sandbox.probes import qualify
+    from toolbox_mcp.sandbox.backends.probes import qualify
     from toolbox_mcp.sandbox.spec import Job
 
     async with _sandbox("auto"):

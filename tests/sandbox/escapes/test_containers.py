@@ -21,12 +21,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from tests.sandbox.conftest import ENV, OPTIONS, containers
 from tests.sandbox.escapes import bombs, cell, residue, world
-
-from toolbox_mcp.sandbox.capture import Capture
-from toolbox_mcp.sandbox.container import Container
-from toolbox_mcp.sandbox.hosted import NOBODY
+from toolbox_mcp.sandbox.backends.container import Container
+from toolbox_mcp.sandbox.backends.local import NOBODY
+from toolbox_mcp.sandbox.process.capture import Capture
 from toolbox_mcp.sandbox.spec import Job, Limits
 
 HERE = Path(__file__).parent

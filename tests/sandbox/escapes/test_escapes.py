@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.sandbox.escapes import bombs, residue, world
 from tests.sandbox.escapes.conftest import everywhere
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.sandbox.escapes import residue, world
 from tests.sandbox.escapes import test_escapes as escapes
 from tests.sandbox.escapes.conftest import everywhere

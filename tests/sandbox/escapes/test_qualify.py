@@ -4,6 +4,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
 from tests.sandbox.escapes import world
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the back ends on this host are Linux")

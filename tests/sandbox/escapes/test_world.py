@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.sandbox.escapes import world
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the world is made of Linux namespaces")

@@ -2,8 +2,8 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sandbox.linux import bpf_simulator as simulator
 
+from tests.sandbox.linux import bpf_simulator as simulator
 from toolbox_mcp.sandbox.linux.bpf import ALLOW, Filter, error
 
 numbers = st.integers(0, 1000)

@@ -4,8 +4,8 @@ import json
 import re
 
 import pytest
-from tests.sandbox.linux import test_seccomp as filters
 
+from tests.sandbox.linux import test_seccomp as filters
 from toolbox_mcp.sandbox.linux import profile, seccomp
 from toolbox_mcp.sandbox.linux.bpf import ALLOW
 

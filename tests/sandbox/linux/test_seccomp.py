@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.sandbox.linux import bpf_simulator as simulator
 
+from tests.sandbox.linux import bpf_simulator as simulator
 from toolbox_mcp.sandbox.linux import seccomp
 from toolbox_mcp.sandbox.linux.bpf import ALLOW, KILL_PROCESS, error
 from toolbox_mcp.sandbox.linux.seccomp import AARCH64, X86_64

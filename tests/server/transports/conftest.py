@@ -274,8 +274,8 @@ class Site:
 @pytest.fixture
 def served(example: Any) -> Any:
     """Return a context manager that serves the example over HTTP in this process."""
-    from toolbox_mcp.server.transports.http import serving
-    from toolbox_mcp.server.transports.http_settings import HttpSettings
+    from toolbox_mcp.server.transports.http.app import serving
+    from toolbox_mcp.server.transports.http.settings import HttpSettings
 
     @asynccontextmanager
     async def start(**settings: Any) -> AsyncIterator[Site]:

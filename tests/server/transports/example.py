@@ -116,7 +116,7 @@ def main() -> None:
     kind, marks, *rest = sys.argv[1:]
     example = Example(Path(marks))
     if kind == "stdio":
-        from toolbox_mcp.server.transports import stdio
+        from toolbox_mcp.server.transports.stdio.serve import serve as stdio
 
         options: dict[str, Any] = {name: int(value) for name, value in (word.split("=") for word in rest)}
         if options.pop("ready", None):
@@ -124,8 +124,8 @@ def main() -> None:
         stop = partial(example.mark, "stopping")
         sys.exit(asyncio.run(stdio.serve(example.server, on_stop=stop, **options)))
     else:
-        from toolbox_mcp.server.transports import http
-        from toolbox_mcp.server.transports.http_settings import HttpSettings
+        from toolbox_mcp.server.transports.http.app import app as http
+        from toolbox_mcp.server.transports.http.settings import HttpSettings
 
         settings = HttpSettings(transport=kind, port=0, **json.loads(rest[0] if rest else "{}"))
         ready, stop = partial(print, flush=True), partial(example.mark, "stopping")

@@ -1,6 +1,6 @@
 import pytest
 
-from toolbox_mcp.server.transports.authorities import Authority, is_loopback, parse_authority, parse_origin
+from toolbox_mcp.server.transports.http.origin import Authority, is_loopback, parse_authority, parse_origin
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import asyncio
 import os
 from contextvars import ContextVar
 
-from toolbox_mcp.server.transports.descriptors import open_sink, open_source
+from toolbox_mcp.server.transports.stdio.pipes import open_sink, open_source
 
 MARK = ContextVar("mark", default="of nobody")
 

@@ -11,9 +11,9 @@ from mcp import MCPError
 from mcp.server import Server
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 
-from toolbox_mcp.server.transports.exchange import Exchange, opens_handshake
-from toolbox_mcp.server.transports.intake import Intake
-from toolbox_mcp.server.transports.lines import read_line
+from toolbox_mcp.server.transports.stdio.dispatcher import Exchange, opens_handshake
+from toolbox_mcp.server.transports.stdio.framing import read_line
+from toolbox_mcp.server.transports.stdio.request_queue import Intake
 
 HELLO = {
     "protocolVersion": "2025-11-25",

@@ -23,9 +23,9 @@ from mcp import Client, MCPError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from toolbox_mcp.server.transports.http_settings import HttpSettings
-from toolbox_mcp.server.transports.listener import NO_LINGER, _Connection
-from toolbox_mcp.server.transports.tokens import digests
+from toolbox_mcp.server.transports.http.bearer import digests
+from toolbox_mcp.server.transports.http.connections import NO_LINGER, _Connection
+from toolbox_mcp.server.transports.http.settings import HttpSettings
 
 EXAMPLE = str(Path(__file__).with_name("example.py"))
 ALICE, BOB = "alice-" + "a" * 32, "bob-" + "b" * 32
@@ -533,7 +533,7 @@ async def test_a_start_that_settings_refuse_raises_their_line(served):
 
 
 async def test_a_port_in_use_raises_oserror(served, example):
-    from toolbox_mcp.server.transports.http import serving
+    from toolbox_mcp.server.transports.http.app import serving
 
     async with served() as site:
         with pytest.raises(OSError, match="in use"):

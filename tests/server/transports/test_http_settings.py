@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.server.transports.authorities import parse_authority, parse_origin
-from toolbox_mcp.server.transports.http_settings import HttpSettings, refusal
-from toolbox_mcp.server.transports.tokens import digests
+from toolbox_mcp.server.transports.http.bearer import digests
+from toolbox_mcp.server.transports.http.origin import parse_authority, parse_origin
+from toolbox_mcp.server.transports.http.settings import HttpSettings, refusal
 
 TOKENS = digests({"a": "x" * 32})
 TLS = {"tls_cert": Path("cert.pem"), "tls_key": Path("key.pem")}

@@ -4,7 +4,7 @@ import anyio
 import pytest
 from mcp_types import JSONRPCNotification, JSONRPCRequest
 
-from toolbox_mcp.server.transports.intake import AHEAD, MAX_HELD, Intake
+from toolbox_mcp.server.transports.stdio.request_queue import AHEAD, MAX_HELD, Intake
 
 
 def call(number):

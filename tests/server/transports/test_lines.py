@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
-from toolbox_mcp.server.transports.lines import HEAD, LineCutter, TooLong, find_id, read_line, write_line
+from toolbox_mcp.server.transports.stdio.framing import HEAD, LineCutter, TooLong, find_id, read_line, write_line
 
 DEEP = b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
 

@@ -334,7 +334,7 @@ def test_stdin_and_stdout_may_be_a_terminal(marks):
 
 
 async def test_a_pipe_that_blocked_before_blocks_again_afterwards(example):
-    from toolbox_mcp.server.transports.stdio import serve_on
+    from toolbox_mcp.server.transports.stdio.serve import serve_on
 
     in_read, in_write = os.pipe()
     out_read, out_write = os.pipe()
@@ -351,7 +351,7 @@ async def test_a_pipe_that_blocked_before_blocks_again_afterwards(example):
 
 
 async def test_a_server_ends_though_what_runs_at_its_end_fails(example):
-    from toolbox_mcp.server.transports.stdio import serve_on
+    from toolbox_mcp.server.transports.stdio.serve import serve_on
 
     def fail():
         raise RuntimeError("at the end")

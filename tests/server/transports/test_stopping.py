@@ -7,9 +7,9 @@ import sys
 
 HELD_UP = """
 import sys, threading
-from toolbox_mcp.safety import atomic
+from toolbox_mcp.safety.writes import atomic
 from toolbox_mcp.server.cli import main
-from toolbox_mcp.server.transports import stopping
+from toolbox_mcp.server.transports import shutdown as stopping
 
 def hold_up(*arguments):
     print("held up", file=sys.stderr, flush=True)

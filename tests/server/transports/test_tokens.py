@@ -1,6 +1,6 @@
 import pytest
 
-from toolbox_mcp.server.transports.tokens import digests, principal_of
+from toolbox_mcp.server.transports.http.bearer import digests, principal_of
 
 ALICE, BOB = "a" * 32, "b" * 31 + "="
 TOKENS = digests({"alice": ALICE, "bob": BOB})

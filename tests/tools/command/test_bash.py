@@ -105,7 +105,7 @@ async def test_output_is_cut_to_the_budget_and_counted_whole(call):
 
 
 async def test_unsafe_lifts_the_list_and_the_slash_rule_but_no_more(call):
-    from toolbox_mcp.server.pipeline import Rules
+    from toolbox_mcp.server.call.pipeline import Rules
 
     call.rules = Rules(allow_unsafe=True)
     assert await call("bash", command="/bin/echo", args=["x"], unsafe=True) == "exit: 0\n--- stdout ---\nx"
@@ -116,7 +116,7 @@ async def test_unsafe_lifts_the_list_and_the_slash_rule_but_no_more(call):
 
 
 async def test_a_disabled_tool_tells_nothing_about_its_arguments(call):
-    from toolbox_mcp.server.exposure import Gate
+    from toolbox_mcp.server.call.exposure import Gate
 
     call.gate = Gate()
     answer = await call("bash", nonsense=1, unsafe=True)

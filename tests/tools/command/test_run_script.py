@@ -1,6 +1,6 @@
 import pytest
 
-from toolbox_mcp.server.exposure import Gate
+from toolbox_mcp.server.call.exposure import Gate
 from toolbox_mcp.tools.settings import ToolSettings
 
 

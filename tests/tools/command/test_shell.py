@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from toolbox_mcp.sandbox.tree import look
-from toolbox_mcp.server.exposure import Gate
+from toolbox_mcp.sandbox.process.tree import look
+from toolbox_mcp.server.call.exposure import Gate
 from toolbox_mcp.tools.settings import ToolSettings
 
 EXEC = {"exit_code", "signal", "timed_out", "killed_by", "duration_ms", "stdout", "stderr", "stdout_bytes", "stderr_bytes", "stdout_truncated", "stderr_truncated"}  # fmt: skip
@@ -39,7 +39,7 @@ async def test_answers_with_the_fields_of_the_contract(call):
     assert fields["stdout"] == "abc" and re.fullmatch(r"sess_[0-9a-f]{32}", fields["session"])
 
 
-@pytest.mark.parametrize("target", [os.getpid(), os.getppid(), -os.getpid()])
+@pytest.mark.parametrize("target", [os.getpid(), os.getppid(), -os.getpid()], ids=["server", "parent", "group"])
 async def test_no_command_signals_the_server_or_its_guardian(call, target):
     # Signal 0 only asks, should the refusal fail.
     answer = await call("shell", command=f"kill -0 {target}")

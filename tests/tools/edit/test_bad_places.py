@@ -165,10 +165,10 @@ async def test_a_miss_in_one_long_line_answers(call, folder):
 SWAPPING = """
 import os, sys, threading
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.roots import Roots
-from toolbox_mcp.tools.edit.journal import History
-from toolbox_mcp.tools.edit.loading import edit
-from toolbox_mcp.safety import entries, renaming
+from toolbox_mcp.safety.path_jail.roots import Roots
+from toolbox_mcp.tools.undo.journal import History
+from toolbox_mcp.tools.edit._load import edit
+from toolbox_mcp.safety.writes import fs_ops as entries, renameat2 as renaming
 
 base = sys.argv[1]
 os.chdir(base)
@@ -232,7 +232,7 @@ def test_a_folder_swapped_for_a_link_during_the_call_leads_nowhere(tmp_path):
 AS_NOBODY = """
 import asyncio, json, os, sys
 from pathlib import Path
-from toolbox_mcp.server.assembly import assembled
+from toolbox_mcp.server.build import assembled
 from toolbox_mcp.server.config import load
 from toolbox_mcp.tools.context import CallContext
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety import entries
-from toolbox_mcp.safety.protected import fold
+from toolbox_mcp.safety.path_jail.protected import fold
+from toolbox_mcp.safety.writes import fs_ops as entries
 from toolbox_mcp.tools.settings import ToolSettings
 
 STAMP = r"\d{8}T\d{6}Z\.[0-9a-f]{12}"
@@ -199,7 +199,7 @@ async def test_the_trash_of_the_desktop_is_not_used_outside_the_roots(call, fold
 
 
 async def test_a_failed_delete_leaves_no_trash_behind(call, folder, monkeypatch):
-    from toolbox_mcp.safety import entries
+    from toolbox_mcp.safety.writes import fs_ops as entries
 
     def full(*_, **__):
         raise OSError(28, "No space left on device")

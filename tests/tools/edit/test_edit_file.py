@@ -6,8 +6,8 @@ import tracemalloc
 
 import pytest
 
-from toolbox_mcp.sandbox import worker
-from toolbox_mcp.tools.edit.replacing import Matching
+from toolbox_mcp.sandbox.isolate import worker
+from toolbox_mcp.tools.edit._replace import Matching
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 

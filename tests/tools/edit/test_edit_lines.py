@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from toolbox_mcp.tools.edit.line_edits import Document
+from toolbox_mcp.tools.edit._lines import Document
 
 INSERT, REPLACE, DELETE = ({"operation": name} for name in ("insert", "replace", "delete"))
 

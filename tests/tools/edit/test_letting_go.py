@@ -7,8 +7,8 @@ import threading
 import anyio
 import pytest
 
-from toolbox_mcp.safety import atomic
-from toolbox_mcp.tools.threads import Turn
+from toolbox_mcp.safety.writes import atomic
+from toolbox_mcp.tools.blocking import Turn
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from toolbox_mcp.sandbox.worker import WorkerTimeout
-from toolbox_mcp.tools.edit import missing
-from toolbox_mcp.tools.edit.nearest import DIFF_LINES, SEARCH_TIME, nearest
-from toolbox_mcp.tools.edit.replacing import NoMatch
+from toolbox_mcp.sandbox.isolate.worker import WorkerTimeout
+from toolbox_mcp.tools.edit import _missing as missing
+from toolbox_mcp.tools.edit._closest import DIFF_LINES, SEARCH_TIME, nearest
+from toolbox_mcp.tools.edit._replace import NoMatch
 
 CART = """\
 class Cart:

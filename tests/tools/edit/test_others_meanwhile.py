@@ -9,14 +9,32 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety import atomic, batch, entries, far_moves, putting_back, states, trees
-from toolbox_mcp.safety.atomic import read_whole
-from toolbox_mcp.safety.batch import Change, change_all
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.roots import Roots
-from toolbox_mcp.tools.edit.journal import History, current
-from toolbox_mcp.tools.edit.reverting import revert
+from toolbox_mcp.safety.path_jail.roots import Roots
+from toolbox_mcp.safety.writes import (
+    atomic,
+    batch,
+)
+from toolbox_mcp.safety.writes import (
+    cross_device_move as far_moves,
+)
+from toolbox_mcp.safety.writes import (
+    file_version as states,
+)
+from toolbox_mcp.safety.writes import (
+    fs_ops as entries,
+)
+from toolbox_mcp.safety.writes import (
+    rollback as putting_back,
+)
+from toolbox_mcp.safety.writes import (
+    tree_ops as trees,
+)
+from toolbox_mcp.safety.writes.atomic import read_whole
+from toolbox_mcp.safety.writes.batch import Change, change_all
 from toolbox_mcp.tools.settings import ToolSettings
+from toolbox_mcp.tools.undo.journal import History, current
+from toolbox_mcp.tools.undo.revert import revert
 
 MEMORY = Path("/dev/shm")
 far = pytest.mark.skipif(not MEMORY.is_dir(), reason="there is no second file system to move to")

@@ -12,14 +12,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.roots import Roots
-from toolbox_mcp.tools.edit.bulk import _in_text, literal
-from toolbox_mcp.tools.edit.journal import History
-from toolbox_mcp.tools.edit.line_edits import Block, Document
-from toolbox_mcp.tools.edit.loading import edit
-from toolbox_mcp.tools.edit.replacing import Matching, NoMatch
-from toolbox_mcp.tools.edit.reverting import revert
-from toolbox_mcp.tools.edit.substitution import parsed, substituted
+from toolbox_mcp.safety.path_jail.roots import Roots
+from toolbox_mcp.tools.edit._lines import Block, Document
+from toolbox_mcp.tools.edit._load import edit
+from toolbox_mcp.tools.edit._plan import _in_text, literal
+from toolbox_mcp.tools.edit._regex import parsed, substituted
+from toolbox_mcp.tools.edit._replace import Matching, NoMatch
+from toolbox_mcp.tools.undo.journal import History
+from toolbox_mcp.tools.undo.revert import revert
 
 few = settings(max_examples=150, deadline=None)
 

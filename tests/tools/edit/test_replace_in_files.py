@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety import batch
-from toolbox_mcp.safety.temporary import temporary_name
-from toolbox_mcp.tools.edit.journal import Journal
+from toolbox_mcp.safety.writes import batch
+from toolbox_mcp.safety.writes.temp_names import temporary_name
 from toolbox_mcp.tools.progress import Progress
+from toolbox_mcp.tools.undo.journal import Journal
 
 SAME = "what replaces is the same there, as line ends stay those of the file"
 

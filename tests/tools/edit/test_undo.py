@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety.roots import Roots
-from toolbox_mcp.tools.edit import journal
-from toolbox_mcp.tools.edit.journal import History
-from toolbox_mcp.tools.edit.reverting import revert
+from toolbox_mcp.safety.path_jail.roots import Roots
 from toolbox_mcp.tools.settings import ToolSettings
+from toolbox_mcp.tools.undo import journal
+from toolbox_mcp.tools.undo.journal import History
+from toolbox_mcp.tools.undo.revert import revert
 
 
 def tree(folder):
@@ -309,7 +309,7 @@ def test_going_to_and_fro_keeps_two_calls_for_each_that_can_be_undone(project):
 
 
 async def test_a_failure_in_the_middle_takes_back_what_was_undone(call, folder, monkeypatch):
-    from toolbox_mcp.safety import batch
+    from toolbox_mcp.safety.writes import batch
 
     await call("replace_in_files", pattern="old", replacement="new")
     before = tree(folder)
@@ -328,7 +328,7 @@ async def test_a_failure_in_the_middle_takes_back_what_was_undone(call, folder, 
 
 
 async def test_a_move_whose_second_half_cannot_be_undone_stays_moved(call, folder, monkeypatch):
-    from toolbox_mcp.safety import batch
+    from toolbox_mcp.safety.writes import batch
 
     await call("move_file", source="a.txt", destination="b.txt", overwrite=True)
     before = tree(folder)
@@ -342,7 +342,7 @@ async def test_a_move_whose_second_half_cannot_be_undone_stays_moved(call, folde
 
 
 async def test_undo_writes_nothing_protected(call, folder, monkeypatch):
-    from toolbox_mcp.safety.protected import Protected
+    from toolbox_mcp.safety.path_jail.protected import Protected
 
     await call("edit_file", path="a.txt", old_string="one", new_string="1")
     await call("move_file", source="b.txt", destination="z")
@@ -407,7 +407,7 @@ async def test_what_was_done_is_no_error_where_it_cannot_be_looked_at_afterwards
 
 
 async def test_an_unsafe_write_outside_is_undone_where_it_was(call, folder):
-    from toolbox_mcp.server.pipeline import Rules
+    from toolbox_mcp.server.call.pipeline import Rules
 
     call.rules = Rules(allow_unsafe=True)
     outside = folder.parent / "outside"
@@ -427,8 +427,8 @@ async def test_the_names_of_very_many_files_are_cut_and_their_number_told(call, 
 
 
 async def test_one_session_does_not_undo_what_another_did(project):
-    from toolbox_mcp.safety.roots import Roots
-    from toolbox_mcp.server.sessions import Owners
+    from toolbox_mcp.safety.path_jail.roots import Roots
+    from toolbox_mcp.server.resources.sessions import Owners
 
     owners = Owners()
     roots = Roots([project])

@@ -133,7 +133,7 @@ async def test_the_expected_etag_lets_the_write_through(call, project):
 
 
 async def test_unsafe_writes_outside_only_where_granted_and_never_what_is_protected(call, project):
-    from toolbox_mcp.server.pipeline import Rules
+    from toolbox_mcp.server.call.pipeline import Rules
 
     call.rules = Rules(allow_unsafe=True)
     outside = project.parent / "outside.txt"
@@ -175,7 +175,7 @@ async def test_what_was_read_as_bytes_or_pages_is_known_too(call, project, name)
 
 
 async def test_what_changes_while_it_is_overwritten_is_not_lost_for_undo(call, project, monkeypatch):
-    from toolbox_mcp.safety import atomic
+    from toolbox_mcp.safety.writes import atomic
 
     (project / "f").write_text("old")
     sync = os.fsync

@@ -1,4 +1,4 @@
-from toolbox_mcp.server.exposure import Gate
+from toolbox_mcp.server.call.exposure import Gate
 
 
 async def test_ends_a_process_and_returns_its_last_output(call, start):

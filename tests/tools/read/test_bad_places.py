@@ -11,11 +11,16 @@ from functools import partial
 
 import pytest
 
-from toolbox_mcp.safety import ignore
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.safety.roots import Roots
-from toolbox_mcp.tools.read import backtracking, block_search, file_text, list_directory, rg_search, stretch
-from toolbox_mcp.tools.read.scope import Scope
+from toolbox_mcp.safety.path_jail import tree_walk as ignore
+from toolbox_mcp.safety.path_jail.roots import Roots
+from toolbox_mcp.tools.read import _line_range as stretch
+from toolbox_mcp.tools.read import _text as file_text
+from toolbox_mcp.tools.read import list_directory
+from toolbox_mcp.tools.search import block_search
+from toolbox_mcp.tools.search import regex_search as backtracking
+from toolbox_mcp.tools.search import ripgrep as rg_search
+from toolbox_mcp.tools.search.scope import Scope
 from toolbox_mcp.tools.settings import ToolSettings
 
 TOOLS = {
@@ -415,7 +420,7 @@ SWAPS = (
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names in one step")
 @pytest.mark.parametrize(("tool", "path", "more"), SWAPS)
 async def test_a_folder_swapped_for_a_link_during_the_call_shows_nothing_outside(call, project, tool, path, more):
-    from toolbox_mcp.safety.renaming import exchange
+    from toolbox_mcp.safety.writes.renameat2 import exchange
 
     outside = project.parent / "outside"
     (outside / "deep").mkdir(parents=True)

@@ -9,7 +9,7 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
-from toolbox_mcp.safety.roots import Place
+from toolbox_mcp.safety.path_jail.roots import Place
 
 NOTHING = dict.fromkeys(["type", "size", "mode", "modified", "is_symlink"])
 NO_CONTENT = dict.fromkeys(["encoding", "newline", "lines", "etag", "image", "data"])

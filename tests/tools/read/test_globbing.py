@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.tools.read.globbing import MAX_CHARACTERS, compiled, expanded
+from toolbox_mcp.tools.search.globs import MAX_CHARACTERS, compiled, expanded
 
 LETTERS = "ab.é-\n"
 name = st.text(LETTERS, min_size=1, max_size=4)

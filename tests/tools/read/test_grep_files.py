@@ -3,11 +3,11 @@ import sys
 
 import pytest
 
-from toolbox_mcp.safety.temporary import temporary_name
+from toolbox_mcp.safety.writes.temp_names import temporary_name
 from toolbox_mcp.sandbox.large_files import Watch
 from toolbox_mcp.sandbox.ripgrep import Ripgrep
-from toolbox_mcp.tools.read import rg_search
-from toolbox_mcp.tools.read.sizes import EARLY
+from toolbox_mcp.tools.search import ripgrep as rg_search
+from toolbox_mcp.tools.search.sizes import EARLY
 from toolbox_mcp.tools.settings import ToolSettings
 
 pytestmark = pytest.mark.usefixtures("confinement")

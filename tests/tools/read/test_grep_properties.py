@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolbox_mcp.sandbox.ripgrep import QUIET, find_ripgrep
-from toolbox_mcp.tools.read import rg_search, sizes
+from toolbox_mcp.tools.search import ripgrep as rg_search
+from toolbox_mcp.tools.search import sizes
 from toolbox_mcp.tools.settings import ToolSettings
 
 MANY = 10**6

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.sandbox.worker import Worker
-from toolbox_mcp.tools.read import images
+from toolbox_mcp.sandbox.isolate.worker import Worker
+from toolbox_mcp.tools.read import _images as images
 
 
 def picture(name, size=(40, 30), mode="RGB", **options):
@@ -202,7 +202,7 @@ def test_pillow_is_loaded_only_when_an_image_is_scaled():
     import subprocess
 
     code = (
-        "import sys; from toolbox_mcp.tools.read import images, pdf; images.header(b'GIF89a' + b'1' * 9); "
+        "import sys; from toolbox_mcp.tools.read import _images as images, _pdf as pdf; images.header(b'GIF89a' + b'1' * 9); "
         "print([m for m in ('PIL', 'pypdf') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"[]\n"

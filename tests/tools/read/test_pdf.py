@@ -5,8 +5,8 @@ import pytest
 from pypdf import PdfReader, PdfWriter
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.sandbox.worker import Worker, WorkerMemory, WorkerTimeout
-from toolbox_mcp.tools.read import pdf
+from toolbox_mcp.sandbox.isolate.worker import Worker, WorkerMemory, WorkerTimeout
+from toolbox_mcp.tools.read import _pdf as pdf
 
 
 def assembled(objects):

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from toolbox_mcp.safety.roots import Place
-from toolbox_mcp.tools.read import stretch
+from toolbox_mcp.safety.path_jail.roots import Place
+from toolbox_mcp.tools.read import _line_range as stretch
 
 TEN = "".join(f"line {n}\n" for n in range(1, 11))
 
@@ -210,7 +210,7 @@ async def test_nothing_outside_the_root_is_read(call, project, path):
 
 
 async def test_unsafe_reads_outside_only_where_the_operator_grants_it(call, project):
-    from toolbox_mcp.server.pipeline import Rules
+    from toolbox_mcp.server.call.pipeline import Rules
 
     outside = project.parent / "outside.txt"
     outside.write_text("there\n")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from tests.sandbox.conftest import image  # noqa: F401 - a fixture of the tests here too
 
 INSTALL = Path(__file__).parents[2] / "interop" / "install_clients.py"

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tests.sandbox.conftest import OPTIONS, containers
 
+from tests.sandbox.conftest import OPTIONS, containers
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.sandbox.hosted import NOBODY
+from toolbox_mcp.sandbox.backends.local import NOBODY
 from toolbox_mcp.sandbox.languages import LANGUAGES, find
 
 HOSTED = ("bubblewrap", "native", "landlock")
@@ -159,7 +159,7 @@ async def test_what_is_no_program_is_a_result(run, title):
 
 
 async def test_a_program_ends_at_the_limit_of_time(run, title, monkeypatch):
-    monkeypatch.setattr("toolbox_mcp.sandbox.container._START_SECONDS", 0.0)
+    monkeypatch.setattr("toolbox_mcp.sandbox.backends.container._START_SECONDS", 0.0)
     if fields := await run(PROGRAMS[title].endless, timeout=PROGRAMS[title].seconds):
         assert (fields["exit_code"], fields["timed_out"], fields["killed_by"]) == (124, True, "wall")
         assert fields["stdout"] == "begun\n"

@@ -1,4 +1,5 @@
 import pytest
+
 from tests.tools.verify.conftest import need
 
 

@@ -1,8 +1,8 @@
 import pytest
 
-from toolbox_mcp.tools.verify import counting
-from toolbox_mcp.tools.verify.counting import Counts
-from toolbox_mcp.tools.verify.summary import GoEvents
+from toolbox_mcp.tools.verify import _counts as counting
+from toolbox_mcp.tools.verify._counts import Counts
+from toolbox_mcp.tools.verify._output import GoEvents
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import json
 
 import pytest
+
 from tests.tools.verify.conftest import need
 
 CLEAN, OFFENDING = "# frozen_string_literal: true\n\nputs 'a'\n", "x = 1\n"

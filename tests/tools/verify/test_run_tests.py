@@ -2,8 +2,8 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.tools.verify.conftest import need
 
+from tests.tools.verify.conftest import need
 from toolbox_mcp.tools.settings import ToolSettings
 
 PYTEST = "def test_a(): pass\ndef test_b(): assert 1 == 2\ndef test_c(): pass\nimport pytest\n@pytest.mark.skip\ndef test_d(): pass\n"

@@ -1,0 +1,1 @@
+"""Opening places beneath the roots, and walking over them."""

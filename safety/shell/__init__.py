@@ -1,0 +1,1 @@
+"""What a shell line runs, and whether that is refused."""

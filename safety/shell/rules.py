@@ -1,0 +1,90 @@
+"""What a shell line may run: every command in it is named, and its name is judged.
+
+A seat belt, not a boundary: any interpreter, and any program that starts programs, can do what is refused here.
+The boundary is the sandbox (`shell_sandbox`).
+"""
+
+from collections.abc import Collection, Mapping
+
+from ..errors import Code, ToolError
+from .judge import CODE_VARIABLES, Judge
+from .script import RefusedError, excerpt, names
+
+HARD = names(
+    "sudo su rm mkfs mkfs.* shutdown reboot halt poweroff vim vi nano emacs less more top htop curl wget nc netcat "
+    "ncat socat ssh scp sftp ftp tftp telnet invoke-webrequest iwr invoke-restmethod irm diskpart format.com del "
+    "erase rmdir rd remove-item ri"
+)
+"""Refused in every shell, whatever the configuration says. `format` as well, in cmd."""
+
+BY_NAME = names("pkill killall killall5 skill taskkill tskill stop-process spps")
+"""Refused together with the hard list: what ends processes by their name reaches this server, its guardian, the client
+and other programs of the operator, while what a line itself started ends with it."""
+
+INSTEAD: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("kill", *BY_NAME), "process_kill ends what process_start started; %1, $! and $$ name what the line started"
+    ),
+    **dict.fromkeys(
+        ("rm", "rmdir", "del", "erase", "rd", "remove-item", "ri"), "delete_file removes files and folders"
+    ),
+    **dict.fromkeys(("vim", "vi", "nano", "emacs"), "edit_file and write_file change files"),
+    **dict.fromkeys(("less", "more"), "read_file shows files, cat works in a pipeline"),
+}
+MAX_BYTES = 65536
+MAX_VARIABLES, MAX_KEY, MAX_VALUE, MAX_ENVIRONMENT = 256, 256, 32 * 1024, 256 * 1024
+
+
+def check(
+    command: str,
+    *,
+    shell: str,
+    extra: Collection[str] = (),
+    heuristics: bool = True,
+    hard: Collection[str] = HARD,
+    max_bytes: int = MAX_BYTES,
+    own: Collection[int] = (),
+) -> None:
+    """Refuse a command that shell must not run; ToolError(command_denied) names the command and the reason.
+
+    shell: bash, zsh, sh, dash, ksh, fish, pwsh, powershell or cmd. extra: more refused names, any case.
+    heuristics: also refuse fork bombs and a trailing `&`. own: processes that no line may signal. Takes time in proportion to the command, about 3 us a
+    character.
+    """
+    try:
+        size = len(command.encode())
+        if size > max_bytes:
+            raise RefusedError(f"it has {size} bytes, more than {max_bytes}")
+        if not command.strip():
+            raise RefusedError("it is empty")
+        more = BY_NAME | ({"format"} if shell == "cmd" else set()) if hard is HARD else frozenset()
+        judge = Judge(frozenset(hard) | more | {name.lower() for name in extra}, heuristics, frozenset(own))
+        judge.text(command, shell)
+        judge.finish()
+    except (RefusedError, UnicodeEncodeError, RecursionError) as refusal:
+        reason = str(refusal) if isinstance(refusal, RefusedError) else "it cannot be read"
+        hint = INSTEAD.get(reason.partition(" ")[0])
+        if hint is None and reason.endswith("is not allowed in shell commands"):
+            hint = "do without it, or ask the person to run it"
+        raise ToolError(Code.COMMAND_DENIED, f"{excerpt(command)} is refused: {reason}", hint) from None
+
+
+def check_environment(env: Mapping[str, str]) -> None:
+    """Refuse variables of a call that are too many, too long, malformed, or code to the shell that gets them."""
+    if len(env) > MAX_VARIABLES:
+        raise ToolError(Code.COMMAND_DENIED, f"env has {len(env)} variables, more than {MAX_VARIABLES}")
+    total = 0
+    for key, value in env.items():
+        key_size, value_size = len(key.encode("utf-8", "replace")), len(value.encode("utf-8", "replace"))
+        total += key_size + value_size
+        shown = excerpt(key)
+        if not key or "=" in key or "\0" in key or key_size > MAX_KEY:
+            raise ToolError(
+                Code.COMMAND_DENIED, f"env has the key {shown}; keys have 1 to {MAX_KEY} bytes without = or NUL"
+            )
+        if "\0" in value or value_size > MAX_VALUE:
+            raise ToolError(Code.COMMAND_DENIED, f"env {shown} has a value with a NUL or above {MAX_VALUE} bytes")
+        if key in CODE_VARIABLES or key.startswith("BASH_FUNC_"):
+            raise ToolError(Code.COMMAND_DENIED, f"env sets {shown}, which a shell runs as code")
+    if total > MAX_ENVIRONMENT:
+        raise ToolError(Code.COMMAND_DENIED, f"env has {total} bytes, more than {MAX_ENVIRONMENT}")

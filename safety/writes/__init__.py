@@ -1,0 +1,1 @@
+"""Changing files and folders so that either the old or the new content is there."""

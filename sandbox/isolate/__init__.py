@@ -1,0 +1,1 @@
+"""Python callables in confined child processes."""

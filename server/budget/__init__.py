@@ -1,0 +1,1 @@
+"""Counting tokens, and cutting answers to the budget."""

@@ -1,0 +1,148 @@
+"""The token budget: what is too long is cut in the middle, and says what is missing and how to get it."""
+
+from dataclasses import dataclass
+
+from ...tools.results import How
+from .tokenizers import Cut, Tokenizer, whole_characters
+from .vocabulary import LONGEST_TOKEN
+
+_MARKER_ROOM = 16
+"""Tokens kept free for the marker line at the least, by the contract."""
+
+_STREAMS_ROOM = 64
+"""Tokens of an answer that are kept from its streams, for the lines around them, by the contract."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A text within its budget.
+
+    tokens: what it was counted at, None where its size alone says that it fits. truncated: what `_meta.truncated`
+    says, `tokens` of the whole text and how many were `cut`; None for a text that is unchanged.
+    """
+
+    text: str
+    tokens: int | None
+    truncated: dict[str, int] | None = None
+
+
+class Budget:
+    """At most `limit` tokens for an answer, and never less than 1.
+
+    The work grows with limit and not with the text: a text of more than LONGEST_TOKEN characters a token of the limit
+    is never counted as a whole. A run of spaces, which has the most characters in a token, takes some 0.1 s at 2,000
+    tokens, other texts a few milliseconds.
+    """
+
+    def __init__(self, limit: int, tokenizer: Tokenizer) -> None:
+        """Count with tokenizer; limit is in its tokens."""
+        self.limit = max(1, limit)
+        self._tokenizer = tokenizer
+
+    def fit(self, text: str, how: How = None) -> Fitted:
+        """Return text if it fits, else its head and tail with a marker line between.
+
+        In a text that is cut, surrogate pairs are joined and lone surrogates become U+FFFD.
+        """
+        if _fits_by_bytes(self.limit, text):
+            return Fitted(text, None)
+        total = self._total(text)
+        return Fitted(text, total) if total <= self.limit else self._cut(text, total, how)
+
+    def fit_streams(self, stdout: str, stderr: str, how: How = None) -> tuple[Fitted, Fitted]:
+        """Fit both streams of a program into what the answer around them leaves.
+
+        Where they do not fit together, the shorter gets up to half and the longer the rest.
+        """
+        share = Budget(self.limit - _STREAMS_ROOM, self._tokenizer)
+        if _fits_by_bytes(share.limit, stdout, stderr):
+            return Fitted(stdout, None), Fitted(stderr, None)
+        totals = share._total(stdout), share._total(stderr)
+        if sum(totals) <= share.limit:
+            return Fitted(stdout, totals[0]), Fitted(stderr, totals[1])
+        if totals[0] <= totals[1]:
+            shorter = self._share(stdout, totals[0], share.limit // 2, how)
+            return shorter, self._share(stderr, totals[1], share.limit - (shorter.tokens or 0), how)
+        shorter = self._share(stderr, totals[1], share.limit // 2, how)
+        return self._share(stdout, totals[0], share.limit - (shorter.tokens or 0), how), shorter
+
+    def part(self, parts: int) -> "Budget":
+        """Return the budget of each of several things that share this one."""
+        return Budget(self.limit // max(1, parts), self._tokenizer)
+
+    def _share(self, text: str, total: int, limit: int, how: How) -> Fitted:
+        if total <= limit:
+            return Fitted(text, total)
+        if limit < 1:
+            return Fitted("", 0, {"tokens": total, "cut": total})
+        return Budget(limit, self._tokenizer)._cut(text, total, how)
+
+    def _total(self, text: str) -> int:
+        """Count text, or estimate it where it has too many characters to fit."""
+        if len(text) > LONGEST_TOKEN * self.limit:
+            return -(-_bytes(text) // 4)
+        return self._tokenizer.count(text)
+
+    def _cut(self, text: str, total: int, how: How) -> Fitted:
+        if len(text) <= LONGEST_TOKEN * self.limit:
+            text = whole_characters(text)
+        kept = self._head_and_tail(text, total, how)
+        shorten_tail = True
+        while kept is not None:
+            head, tail = kept
+            answer = head.text + _between(total, head, tail, how) + tail.text
+            tokens = self._tokenizer.count(answer)
+            if tokens <= self.limit:
+                return Fitted(answer, tokens, {"tokens": total, "cut": total - head.tokens - tail.tokens})
+            if not (head.tokens or tail.tokens):
+                break
+            if (shorten_tail and tail.tokens) or not head.tokens:
+                kept = head, self._tokenizer.tail(tail.text, tail.tokens - 1)
+            else:
+                kept = self._tokenizer.head(head.text, head.tokens - 1), tail
+            shorten_tail = not shorten_tail
+        head = self._tokenizer.head(text, self.limit)
+        return Fitted(head.text, head.tokens, {"tokens": total, "cut": total - head.tokens})
+
+    def _head_and_tail(self, text: str, total: int, how: How) -> tuple[Cut, Cut] | None:
+        """Cut so that the marker between gets exactly what it needs; None where it leaves no room for two tokens.
+
+        The marker names what was cut, and what is cut leaves the marker its room: the first answer in which the two
+        agree is taken. After four rounds the room only grows, so that an end is certain.
+        """
+        guess = _between(total, Cut("", self.limit - _MARKER_ROOM), Cut("", 0), how)
+        room = max(_MARKER_ROOM, self._tokenizer.count(guess))
+        for attempt in range(64):
+            budget = self.limit - room
+            if budget < 2:
+                break
+            head = self._tokenizer.head(text, budget * 3 // 5)
+            rest = max(len(head.text), len(text) - LONGEST_TOKEN * budget)
+            tail = self._tokenizer.tail(text[rest:], budget - budget * 3 // 5)
+            needed = max(_MARKER_ROOM, self._tokenizer.count(_between(total, head, tail, how)))
+            if needed == room or (attempt >= 4 and needed < room):
+                return head, tail
+            room = needed
+        return None
+
+
+def _between(total: int, head: Cut, tail: Cut, how: How) -> str:
+    """Write the marker line, and the blank lines that divide it from head and tail."""
+    words = how(head.text) if callable(how) else how
+    cut = total - head.tokens - tail.tokens
+    return (
+        f"\n\n... [about {cut} tokens cut; {words}] ...\n\n" if words else f"\n\n... [about {cut} tokens cut] ...\n\n"
+    )
+
+
+def _fits_by_bytes(limit: int, *texts: str) -> bool:
+    """Tell whether texts have no more bytes than limit, and so no more tokens."""
+    return sum(map(len, texts)) <= limit and sum(map(_bytes, texts)) <= limit
+
+
+def _bytes(text: str) -> int:
+    """Count the bytes of text in UTF-8, without a copy of the whole."""
+    if text.isascii():
+        return len(text)
+    step = 1 << 20
+    return sum(len(text[at : at + step].encode(errors="surrogatepass")) for at in range(0, len(text), step))

@@ -1,0 +1,229 @@
+"""From a configuration to a server that can be served, and back to nothing running."""
+
+import logging
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from mcp.server import Server
+
+from ..safety.path_jail.roots import Roots
+from ..safety.policy import Policy
+from ..sandbox.backends.container import ENGINE_VARIABLES
+from ..sandbox.environment import inherit, scrub
+from ..sandbox.isolate.worker import Worker
+from ..sandbox.process.reaper import reaping
+from ..sandbox.processes import Processes
+from ..sandbox.programs import Programs, Toolchains
+from ..sandbox.ripgrep import find_ripgrep
+from ..sandbox.service import Sandbox, SandboxSettings
+from ..sandbox.shell import ShellRunner, ShellSessions
+from ..tools.base import Tool
+from ..tools.catalogue import TOOLS
+from ..tools.settings import ToolSettings
+from .app import build, direct_calls
+from .budget.budget import Budget
+from .budget.tokenizers import tokenizer_for
+from .call.direct import DirectCalls
+from .call.exposure import Exposure, Gate, expose
+from .call.override_log import unsafe_logger
+from .call.pipeline import Pipeline, Rules
+from .config.load import Config
+from .records.recorder import Records
+from .resources.resources import Resources
+from .resources.sessions import Owners
+from .resources.subscriptions import Updates
+from .services import Parts, noting, providers
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """A server put together: its pipeline, its MCP face, and its records if they are kept."""
+
+    pipeline: Pipeline
+    server: Server[Any]
+    direct: DirectCalls | None
+    records: Records | None
+
+
+def exposure(config: Config, catalogue: Iterable[Tool] = TOOLS) -> Exposure:
+    """Return which tools exist, are open and are listed under a configuration."""
+    toolsets = {"all": None, "none": ()}[config.toolsets] if isinstance(config.toolsets, str) else config.toolsets
+    return expose(
+        catalogue,
+        Gate(
+            toolsets=toolsets,
+            enable_exec_tools=config.enable_exec_tools,
+            exec_tools=None if config.exec_tools == "all" else config.exec_tools,
+            enable_shell=config.enable_shell,
+            list_disabled=config.list_disabled,
+        ),
+    )
+
+
+def lacking(config: Config, catalogue: Iterable[Tool] = TOOLS) -> list[str]:
+    """Return the settings that name tools, groups or a profile of which the catalogue has nothing."""
+    groups = {tool.name: tool.group for tool in catalogue}
+    found = [] if config.profile in ("toolbox", *groups.values()) else [f"profile: {config.profile}"]
+    if not isinstance(config.toolsets, str):
+        found += [f"toolsets: {group}" for group in config.toolsets if group not in groups.values()]
+    if not isinstance(config.exec_tools, str):
+        found += [f"exec_tools: {name}" for name in config.exec_tools if name not in groups]
+    return found
+
+
+@asynccontextmanager
+async def assembled(
+    config: Config, env: Mapping[str, str], catalogue: Iterable[Tool] = TOOLS
+) -> AsyncIterator[Toolbox]:
+    """Put the server together; with the block everything that it opened or started ends.
+
+    env: the server's environment, of which programs get what env_passthrough names.
+    """
+    async with AsyncExitStack() as stack:
+        roots = Roots(
+            config.roots,
+            protected=config.protected_paths,
+            own_files=config.own_files,
+            block_symlinks=config.block_symlinks,
+            no_xdev=config.jail_no_xdev,
+        )
+        stack.callback(roots.close)
+        worker = await stack.enter_async_context(Worker())
+        records = None
+        if config.records:
+            records = await stack.enter_async_context(_records(config))
+        settings = tool_settings(config, env)
+        passed = scrub(env, config.env_passthrough)
+        sandbox = Sandbox(sandbox_settings(config, env))
+        stack.push_async_callback(sandbox.aclose)
+        ripgrep = find_ripgrep(roots.descriptors)
+        stack.push_async_callback(ripgrep.aclose)
+        base = str(roots.base)
+        processes = Processes(
+            worker,
+            cwd=base,
+            env=passed,
+            limit=config.max_processes,
+            memory=config.process_memory or 4 * config.sandbox_memory,
+            pattern_seconds=config.regex_timeout,
+        )
+        stack.push_async_callback(processes.aclose)
+        await stack.enter_async_context(reaping(processes.held))
+        shells = ShellRunner(
+            cwd=base,
+            host=env,
+            env=inherit(env) if config.shell_env == "inherit" else passed,
+            base_env=config.shell_base_env,
+            default=config.shell_default,
+            output_bytes=config.shell_output_bytes,
+            sandbox=sandbox if config.shell_sandbox else None,
+        )
+        sessions = ShellSessions()
+        resources = Resources(processes, Updates())
+        stack.push_async_callback(resources.aclose)
+
+        def forget(owner: str) -> None:
+            resources.drop(owner)
+            processes.drop(owner)
+            sessions.end_owner(owner)
+
+        parts = Parts(
+            settings=settings,
+            programs=Programs(base, passed),
+            worker=worker,
+            ripgrep=ripgrep,
+            sandbox=sandbox,
+            owners=Owners(on_drop=forget),
+            toolchains=Toolchains(base, inherit(env)),
+            processes=processes,
+            shells=shells,
+            shell_sessions=sessions,
+        )
+        pipeline = Pipeline(
+            exposure(config, catalogue),
+            Policy(roots, config.allowed_commands),
+            settings,
+            Rules(
+                allow_unsafe=config.allow_unsafe,
+                approvals=config.approvals,
+                tool_timeouts=config.tool_timeouts,
+                default_tool_timeout=config.default_tool_timeout,
+                max_tool_timeout=config.max_tool_timeout,
+                max_in_flight=config.max_in_flight,
+            ),
+            Budget(max(1, config.max_output_tokens), tokenizer_for(config.tokenizer_model)),
+            providers(parts),
+            recorder=records,
+            unsafe_logger=unsafe_logger(config.unsafe_logger),
+            noting=noting(parts),
+        )
+        face = pipeline, parts.owners, resources
+        yield Toolbox(pipeline, build(*face), direct_calls(*face), records)
+
+
+def tool_settings(config: Config, env: Mapping[str, str]) -> ToolSettings:
+    """Return the settings that tools read; they have the same names. system_trash comes from the environment."""
+    names = {field.name for field in fields(ToolSettings)} - {"system_trash"}
+    return ToolSettings(**{name: getattr(config, name) for name in names}, system_trash=system_trash(env))
+
+
+def system_trash(env: Mapping[str, str]) -> Path | None:
+    """Return the user's trash folder, existing or not; None where it is no plain folder.
+
+    Linux and others: the home trash of the FreeDesktop.org Trash specification. macOS: ~/.Trash.
+    """
+    home = env.get("HOME", "")
+    if sys.platform == "win32" or not home.startswith("/"):
+        return None
+    if sys.platform == "darwin":
+        return Path(home, ".Trash")
+    data = env.get("XDG_DATA_HOME", "")
+    return Path(data if data.startswith("/") else f"{home}/.local/share", "Trash")
+
+
+def sandbox_settings(config: Config, env: Mapping[str, str]) -> SandboxSettings:
+    """Return the settings of the sandbox; env is the server's environment."""
+    return SandboxSettings(
+        state=config.places.state,
+        temp=Path(tempfile.gettempdir()),
+        home=str(config.places.home),
+        env=scrub(env, config.env_passthrough),
+        engine_env={name: env[name] for name in ENGINE_VARIABLES if name in env},
+        runtime=config.sandbox_runtime,
+        bwrap_extra=config.sandbox_bwrap_extra,
+        seatbelt_profile=config.sandbox_seatbelt_profile,
+        network=config.sandbox_network == "host",
+        confined=config.confine != "off",
+        memory=config.sandbox_memory,
+        cpus=config.sandbox_cpus,
+        pids=config.sandbox_pids,
+        timeout=config.command_timeout,
+        oci_runtime=config.oci_runtime,
+        images={
+            "python": config.python_image,
+            "ruby": config.docker_image,
+            "rust": config.rust_image,
+            "node": config.node_image,
+        },
+    )
+
+
+@asynccontextmanager
+async def _records(config: Config) -> AsyncIterator[Records]:
+    records = Records.open(
+        config.records_file,
+        max_rows=config.records_max_rows,
+        max_days=config.records_max_days,
+        result_max_length=config.tool_result_max_length,
+    )
+    try:
+        yield records
+    finally:
+        records.close()

@@ -1,0 +1,1 @@
+"""One tools/call, from its arguments to its answer."""

@@ -1,0 +1,391 @@
+"""One call, told in order: gate, bind, run, fit, record."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+from anyio import to_thread
+from mcp_types import ContentBlock, InputRequiredResult, TextContent
+
+from ...safety.errors import Code, ToolError
+from ...safety.guard import Judging
+from ...safety.policy import Policy
+from ...tools.base import Tool
+from ...tools.context import CallContext
+from ...tools.progress import Progress, Report
+from ...tools.results import Answer
+from ...tools.results import Result as ToolResult
+from ...tools.settings import ToolSettings
+from ..budget.budget import Budget
+from ..records.recorder import new_call_id
+from .approvals import Ask, NeedsInput, digest, nobody, question
+from .arguments import ASKED, Binder
+from .call import Call, CallRow, Outcome, Overdue, Provider, Recorder
+from .exposure import Exposure
+from .stage import Stage
+
+log = logging.getLogger(__name__)
+
+GRACE = 5.0
+"""Seconds that a deadline lies above max_tool_timeout, so that an inner time-out at the cap is still a result."""
+HEARTBEAT = 1.0
+"""Seconds between progress notifications of a tool that reports none itself."""
+ERROR_MAX = 2000
+"""Characters of an error text."""
+
+
+Result = dict[str, Any]
+"""A CallToolResult in the form that goes on the wire."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the operator decided about calls; times in seconds, 0 in tool_timeouts for none."""
+
+    allow_unsafe: bool | str = False
+    approvals: Mapping[str, str] = field(default_factory=dict)
+    tool_timeouts: Mapping[str, float] = field(default_factory=dict)
+    default_tool_timeout: float | None = None
+    max_tool_timeout: float = 600.0
+    max_in_flight: int = 64
+
+
+UnsafeLogger = Callable[[str, str], object]
+
+
+class Pipeline:
+    """Everything that a call needs; no call reaches for anything else.
+
+    noting: told of each call that may change files, right before its handler runs.
+    """
+
+    def __init__(
+        self,
+        exposure: Exposure,
+        policy: Policy,
+        settings: ToolSettings,
+        rules: Rules,
+        budget: Budget,
+        providers: Mapping[type, Provider],
+        recorder: Recorder | None = None,
+        unsafe_logger: UnsafeLogger | None = None,
+        noting: Callable[[Call], None] | None = None,
+    ) -> None:
+        self.exposure = exposure
+        self._policy = policy
+        self._settings = settings
+        self._rules = rules
+        self._budget = budget
+        self._providers = providers
+        self._recorder = recorder
+        self._unsafe_logger = unsafe_logger
+        self._noting = noting
+        self._binders: dict[str, Binder] = {}
+        self._slots = anyio.Semaphore(rules.max_in_flight, fast_acquire=True)
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Return the allowed folders, the base first."""
+        return self._policy.roots.folders
+
+    def may_ask(self, name: str) -> bool:
+        """Tell whether a call of a tool may put a question to the person at the client."""
+        return self._rules.allow_unsafe == "ask" or self._rules.approvals.get(name, "never") != "never"
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        context: CallContext,
+        *,
+        report: Report | None = None,
+        ask: Ask = nobody,
+        approved: set[str] | None = None,
+    ) -> Result | InputRequiredResult:
+        """Answer one call of a tool that exists, with a CallToolResult in the form that goes on the wire.
+
+        Every failure becomes {error, code, hint}; only cancellation passes.
+
+        approved holds the tools that the session approved before, and gains those it approves.
+        """
+        begun = self.begin(name, arguments, context, report=report, ask=ask, approved=approved)
+        if isinstance(begun, dict):
+            # Whoever waits for this may end the loop, and the end of the call is not noted yet.
+            await anyio.lowlevel.cancel_shielded_checkpoint()
+            return begun
+        return await begun
+
+    def begin(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        context: CallContext,
+        *,
+        report: Report | None = None,
+        ask: Ask = nobody,
+        approved: set[str] | None = None,
+        alone: bool = False,
+    ) -> Result | Coroutine[Any, Any, Result | InputRequiredResult]:
+        """Return what call() does, at once where nothing has to be waited for, else what gives it when it is awaited.
+
+        alone: nobody else is served, so that the loop may wait a moment for a thread.
+        """
+        tool = self.exposure.tools[name]
+        briefly = alone and tool.briefly
+        call = Call(
+            new_call_id(), tool, arguments, context, Progress(report), ask, set() if approved is None else approved
+        )
+        row, stage = CallRow(self._recorder, call), Stage()
+        # Where others wait for their turn this one does too: what it reads may have to be kept until it can be cut.
+        if not (tool.at_once or briefly) or self.may_ask(name) or not self._slots.value:
+            return self._in_time(call, row, stage)
+        try:
+            self._check_open(tool)
+            call.judging = self._judging(call, granted=self._rules.allow_unsafe is True)
+            stage.given = self._bind(call)
+            row.begin(at_once=True)
+            if tool.gated and not row.is_begun:
+                return self._in_time(call, row, stage)
+            self._note(call, stage)
+            with _unforeseen(tool):
+                if tool.at_once:
+                    stage.result = tool.at_once(**self._services(call), **stage.given)
+                else:
+                    stage.step(tool.run(**self._services(call), **stage.given))
+                if stage.result is not None and self._fits(stage.result):
+                    stage.outcome = Outcome(_bounded(tool, stage.result.fit(self._budget)))
+        except ToolError as e:
+            stage.outcome = Outcome(_refusal(e), e)
+        if stage.outcome is None or not row.is_begun:
+            return self._in_time(call, row, stage)
+        # Its end is noted when the answer has left.
+        asyncio.get_running_loop().call_soon(row.end, stage.outcome)
+        return _on_wire(call, stage.outcome)
+
+    async def _in_time(self, call: Call, row: CallRow, stage: Stage) -> Result | InputRequiredResult:
+        """Answer a call that has to wait for something."""
+        try:
+            async with self._slots:
+                try:
+                    outcome = stage.outcome or await self._outcome(call, row, stage)
+                except ToolError as e:
+                    outcome = Outcome(_refusal(e), e)
+                except NeedsInput as needed:
+                    return needed.result
+                finally:
+                    call.progress.close()
+                await row.written()
+                row.end(outcome)
+                return _on_wire(call, outcome)
+        except asyncio.CancelledError:
+            row.end(None)
+            raise
+
+    async def _outcome(self, call: Call, row: CallRow, stage: Stage) -> Outcome:
+        given = stage.given
+        if given is None:
+            await self._gate(call)
+            given = self._bind(call)
+            await self._approve(call)
+        await row.start()
+        self._note(call, stage)
+        return Outcome(await self._run(call, given, stage))
+
+    def _note(self, call: Call, stage: Stage) -> None:
+        if self._noting and call.tool.gated and not stage.noted:
+            self._noting(call)
+            stage.noted = True
+
+    def _check_open(self, tool: Tool) -> None:
+        closed = self.exposure.closed.get(tool.name)
+        if closed:
+            # One that is raised again keeps the frames of every time before, and so the arguments of those calls.
+            raise ToolError(closed.code, closed.error, closed.hint)
+
+    async def _gate(self, call: Call) -> None:
+        self._check_open(call.tool)
+        granted = self._rules.allow_unsafe is True
+        if self._rules.allow_unsafe == "ask" and _asks_unsafe(call):
+            shown = question(call.tool.name, call.arguments, "Let the agent bypass the guard of")
+            granted = bool(await call.ask("unsafe", shown, await digest(call.tool.name, call.arguments)))
+            call.approved_by = "person" if granted else None
+        call.judging = self._judging(call, granted)
+
+    def _judging(self, call: Call, granted: bool) -> Judging:
+        """Return what the guards of a call share. granted: whether `unsafe` is, where it asks for that."""
+        if not _asks_unsafe(call):
+            return Judging(self._policy)
+        if not granted:
+            raise ToolError(
+                Code.UNSAFE_DENIED,
+                "unsafe: true is not granted",
+                "call again without unsafe; only the operator grants it",
+            )
+        return Judging(self._policy, unsafe=True)
+
+    def _bind(self, call: Call) -> dict[str, Any]:
+        assert call.judging is not None
+        binder = self._binders.get(call.tool.name)
+        if binder is None:
+            binder = self._binders[call.tool.name] = Binder(call.tool)
+        given = binder.bind(call.arguments, call.judging)
+        for detail in call.judging.overrides:
+            self._log_override(call.tool.name, detail)
+        return given
+
+    def _log_override(self, name: str, detail: str) -> None:
+        if self._unsafe_logger is None:
+            return
+        try:
+            self._unsafe_logger(name, detail)
+        except Exception:
+            log.exception("the unsafe logger failed")
+
+    async def _approve(self, call: Call) -> None:
+        name = call.tool.name
+        rule = self._rules.approvals.get(name, "never")
+        if rule == "never" or (rule == "once" and name in call.approved):
+            return
+        shown = question(name, call.arguments, "Let the agent run")
+        answer = await call.ask("approval", shown, await digest(name, call.arguments))
+        if answer is None:
+            raise ToolError(
+                Code.APPROVAL_DENIED,
+                f"{name} needs the approval of a person, and this client asks none",
+                f"the operator can take {name} out of approvals, or use a client with elicitation",
+            )
+        if not answer:
+            raise ToolError(
+                Code.APPROVAL_DENIED, f"the person did not approve {name}", "ask the person before trying again"
+            )
+        call.approved_by = "person"
+        if rule == "once":
+            call.approved.add(name)
+
+    def _deadline(self, tool: Tool, given: Mapping[str, Any]) -> float | None:
+        rules = self._rules
+        if tool.name in rules.tool_timeouts:
+            seconds = rules.tool_timeouts[tool.name]
+            return min(seconds, rules.max_tool_timeout) if seconds else None
+        if tool.deadline:
+            return min(tool.deadline(self._settings, given), rules.max_tool_timeout + GRACE)
+        return min(rules.default_tool_timeout or rules.max_tool_timeout, rules.max_tool_timeout)
+
+    def _services(self, call: Call) -> dict[str, Any]:
+        return {argument: self._providers[kind](call) for argument, kind in call.tool.services.items()}
+
+    async def _run(self, call: Call, given: Mapping[str, Any], stage: Stage) -> Answer:
+        """Return the answer of a tool. What it answered at once has only to be cut."""
+        tool = call.tool
+        with _unforeseen(tool):
+            result = stage.result
+            if result is None:
+                work = stage.rest or tool.run(**self._services(call), **given)
+                result = await self._within(self._deadline(tool, given), call, work)
+            if self._fits(result):
+                return _bounded(tool, result.fit(self._budget))
+            return _bounded(tool, await to_thread.run_sync(result.fit, self._budget))
+
+    def _fits(self, result: ToolResult) -> bool:
+        """Tell whether a result fits by its length alone, so that nothing is counted."""
+        return result.size <= self._budget.limit
+
+    async def _within(self, deadline: float | None, call: Call, work: Awaitable[ToolResult]) -> ToolResult:
+        tool = call.tool
+        result: ToolResult | None = None
+        with anyio.move_on_after(deadline) as scope:
+            if call.progress.wanted:
+                async with anyio.create_task_group() as beside:
+                    beside.start_soon(_heartbeat, call.progress)
+                    result = await work
+                    beside.cancel_scope.cancel()
+            else:
+                result = await work
+        if scope.cancelled_caught:
+            raise Overdue(Code.TIMEOUT, f"TIMEOUT: {tool.name} gave no answer within {deadline:g}s")
+        assert result is not None
+        return result
+
+
+class _unforeseen:
+    """Let no exception of a tool but ToolError and cancellation leave the block; a generator would take twice as long."""
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, where: TracebackType | None) -> None:
+        # Where no task runs, anyio may not know which loop it is that cancels.
+        if e is None or isinstance(e, (ToolError, asyncio.CancelledError, KeyboardInterrupt, SystemExit)):
+            return
+        # Also a panic of a native library, which is no Exception.
+        expected = _only_tool_error(e)
+        if expected:
+            raise expected from None
+        log.error("%s failed", self._tool.name, exc_info=e)
+        raise ToolError(
+            Code.TOOL_EXCEPTION, f"{self._tool.name} failed inside the server", "the server's log has the details"
+        ) from None
+
+
+async def _heartbeat(progress: Progress) -> None:
+    seconds = 0.0
+    while not progress.used:
+        await anyio.sleep(HEARTBEAT)
+        seconds += HEARTBEAT
+        if not progress.used:
+            await progress.send(seconds, None, f"{seconds:g} s")
+
+
+def _asks_unsafe(call: Call) -> bool:
+    asked = call.arguments.get(ASKED) if call.tool.unsafe else None
+    return asked is True or (isinstance(asked, str) and asked.lower() == "true")
+
+
+def _bounded(tool: Tool, answer: Answer) -> Answer:
+    """Return an answer whose fields are not above the bound of its record. ToolError output_limit."""
+    if answer.structured is not None and tool.record is not None:
+        largest = tool.record.largest
+        if len(json.dumps(answer.structured, ensure_ascii=False)) > largest:
+            above = f"{largest >> 20} MiB"
+            raise ToolError(Code.OUTPUT_LIMIT, f"the answer of {tool.name} is above {above}", "narrow the request")
+    return answer
+
+
+def _on_wire(call: Call, outcome: Outcome) -> Result:
+    answer, failure = outcome
+    result = {
+        "_meta": {"call_id": call.id, **answer.meta},
+        "content": [_block_on_wire(block) for block in answer.content],
+        "isError": failure is not None,
+        "resultType": "complete",
+    }
+    # The SDK checks a result and writes it out; the model that it would build first takes a tenth of a small call.
+    return result if answer.structured is None else result | {"structuredContent": answer.structured}
+
+
+def _block_on_wire(block: ContentBlock) -> dict[str, Any]:
+    if type(block) is TextContent and block.annotations is None and block.meta is None:
+        return {"type": "text", "text": block.text}
+    return block.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def _refusal(failure: ToolError) -> Answer:
+    payload = failure.payload()
+    payload["error"] = payload["error"][:ERROR_MAX]
+    return Answer([TextContent(type="text", text=json.dumps(payload, ensure_ascii=False))], payload)
+
+
+def _only_tool_error(e: BaseException) -> ToolError | None:
+    """Return the ToolError that a task group of a handler wrapped."""
+    while isinstance(e, BaseExceptionGroup) and len(e.exceptions) == 1:
+        e = e.exceptions[0]
+    return e if isinstance(e, ToolError) else None

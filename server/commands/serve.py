@@ -1,0 +1,171 @@
+"""What the commands do with a configuration: serve it, list its tools, make one call."""
+
+import gc
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import anyio
+from mcp_types import CallToolResult, TextContent
+
+from ...tools.catalogue import TOOLS
+from ...tools.context import CallContext
+from ..budget.tokenizers import tokenizer_for
+from ..build import Toolbox, assembled, exposure, lacking
+from ..config.errors import ConfigError
+from ..config.kinds import did_you_mean
+from ..config.load import Config
+from ..transports.shutdown import ended_at_last
+
+log = logging.getLogger(__name__)
+
+LACKING = "this version has no tools for %s"
+
+SESSION = "command-line"
+"""The session that the records name for calls made by `toolbox-mcp call`."""
+
+
+def serve(config: Config, env: Mapping[str, str], err: IO[str]) -> int:
+    """Serve until the client leaves or a signal comes; return the exit status, minus the signal that ended it."""
+    start_log(config, err)
+    if lack := lacking(config):
+        log.warning(LACKING, ", ".join(lack))
+    confine(config)
+    with ended_at_last() as on_stop:
+        return -anyio.run(_serve, config, env, err, on_stop)
+
+
+async def _serve(config: Config, env: Mapping[str, str], err: IO[str], on_stop: Callable[[], None]) -> int:
+    async with assembled(config, env) as toolbox:
+        # What is loaded by now stays; the collector need not look at it again.
+        gc.freeze()
+        if config.transport == "stdio":
+            from ..transports.stdio import serve as stdio
+
+            if os.isatty(0):
+                err.write("toolbox-mcp: an MCP client is expected on stdin and stdout; Ctrl-C ends this\n")
+                err.flush()
+            return await stdio.serve(
+                toolbox.server, direct=toolbox.direct, max_in_flight=config.max_in_flight, on_stop=on_stop
+            )
+        return await _serve_http(config, toolbox, err, on_stop)
+
+
+async def _serve_http(config: Config, toolbox: Toolbox, err: IO[str], on_stop: Callable[[], None]) -> int:
+    from ..transports.http import app as http
+
+    def ready(url: str) -> None:
+        err.write(f"toolbox-mcp: serving at {url}\n")
+        err.flush()
+
+    try:
+        return await http.serve(toolbox.server, config.http_settings(), on_ready=ready, on_stop=on_stop)
+    except (ValueError, OSError) as e:
+        raise ConfigError(f"{config.transport} at {config.host}:{config.port}: {e}") from None
+
+
+def confine(config: Config) -> None:
+    """Confine this process by Landlock as the configuration asks; ConfigError where that is not possible."""
+    if config.confine == "off":
+        return
+    from ...sandbox.confine import ConfineError, apply
+
+    config.records_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write: list[str | Path] = [*config.roots, config.records_file.parent, tempfile.gettempdir()]
+    if isinstance(config.unsafe_logger, Path):
+        write.append(config.unsafe_logger.parent)
+    read = [path for path in (config.tls_cert, config.tls_key) if path]
+    try:
+        apply(config.confine, write=write, read=read)
+    except ConfineError as e:
+        raise ConfigError(str(e)) from None
+
+
+def start_log(config: Config, err: IO[str]) -> None:
+    """Send the log to stderr from the level of the configuration on."""
+    logging.basicConfig(
+        stream=err, level=config.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
+    )
+
+
+@dataclass(frozen=True)
+class ToolRow:
+    """One tool as `toolbox-mcp tools` shows it; state is `exposed`, or how it would become so."""
+
+    name: str
+    group: str
+    access: str
+    state: str
+    tokens: int
+
+
+def tool_rows(config: Config) -> list[ToolRow]:
+    """Return every tool of the catalogue in its order, with the tokens of its entry in tools/list."""
+    shown = exposure(config)
+    tokenizer = tokenizer_for(config.tokenizer_model)
+    rows = []
+    for tool in TOOLS:
+        closed = shown.closed.get(tool.name)
+        if tool.name not in shown.tools:
+            state = f"add {tool.group} to toolsets"
+        else:
+            state = (closed.hint or closed.error).removeprefix("the operator can ") if closed else "exposed"
+        wire = tool.wire().model_dump_json(by_alias=True, exclude_none=True)
+        rows.append(ToolRow(tool.name, tool.group, tool.access.value, state, tokenizer.count(wire)))
+    return rows
+
+
+def tool_table(config: Config, *, as_json: bool) -> str:
+    """Return the rows as a table with totals, or as JSON."""
+    rows = tool_rows(config)
+    if as_json:
+        return json.dumps([vars(row) for row in rows], indent=2) + "\n"
+    cells = [("NAME", "GROUP", "ACCESS", "TOKENS", "STATE")]
+    cells += [(row.name, row.group, row.access, str(row.tokens), row.state) for row in rows]
+    widths = [max(len(line[column]) for line in cells) for column in range(4)]
+    out = []
+    for name, group, access, tokens, state in cells:
+        start = f"{name:{widths[0]}}  {group:{widths[1]}}  {access:{widths[2]}}  {tokens:>{widths[3]}}"
+        out.append(f"{start}  {state}\n")
+    names = exposure(config).listed
+    listed = [row for row in rows if row.name in names]
+    out.append(f"{len(rows)} tools, {len(listed)} listed with {sum(row.tokens for row in listed)} tokens\n")
+    if lack := lacking(config):
+        out.append(LACKING % ", ".join(lack) + "\n")
+    return "".join(out)
+
+
+@dataclass(frozen=True)
+class Printed:
+    """An answer for a terminal; text ends with a line break."""
+
+    text: str
+    is_error: bool
+
+
+def call(config: Config, env: Mapping[str, str], name: str, arguments: Mapping[str, Any], *, as_json: bool) -> Printed:
+    """Make one call through the pipeline that clients use. Raises ConfigError for a tool that does not exist."""
+    confine(config)
+    result = anyio.run(_call, config, env, name, arguments)
+    if as_json:
+        return Printed(result.model_dump_json(by_alias=True, exclude_none=True, indent=2) + "\n", bool(result.is_error))
+    blocks = [block.text if isinstance(block, TextContent) else f"({block.type})" for block in result.content]
+    text = "\n".join(blocks)
+    return Printed(text if text.endswith("\n") else text + "\n", bool(result.is_error))
+
+
+async def _call(config: Config, env: Mapping[str, str], name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+    async with assembled(config, env) as toolbox:
+        tools = toolbox.pipeline.exposure.tools
+        if name not in tools:
+            known = {tool.name: tool.group for tool in TOOLS}
+            why = f"its group {known[name]} is not in toolsets" if name in known else did_you_mean(name, tools)
+            raise ConfigError(f"no tool {name}{'; ' if why else ''}{why}")
+        context = CallContext(id=f"{SESSION}:{os.getpid()}", client=("toolbox-mcp call", ""), session=SESSION)
+        answer = await toolbox.pipeline.call(name, arguments, context)
+        return CallToolResult.model_validate(answer)

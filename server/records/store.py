@@ -1,0 +1,401 @@
+"""The SQLite file of the records: its table, and what is asked of it. Everything here blocks."""
+
+import errno
+import logging
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from .rows import Row, Status, timestamp
+from .server_id import Server
+
+if os.name == "posix":
+    import fcntl
+
+log = logging.getLogger(__name__)
+
+BUSY = 5.0
+"""Seconds that one server waits for another which writes to the same file."""
+
+_PAUSE = 0.01
+"""Seconds between two tries while another server writes."""
+
+_UNKNOWN_DAYS = 1
+"""Days after which a row is taken for interrupted when its server cannot be asked: no call runs that long."""
+
+_VERSION = 1
+
+
+T = TypeVar("T")
+
+
+class RecordError(Exception):
+    """A record cannot be written or read."""
+
+
+@dataclass(frozen=True)
+class CallRecord:
+    """One row. Times are ISO 8601 in UTC; input is JSON with secrets masked; output_bytes counts the whole output."""
+
+    call_id: str
+    execution_id: str | None
+    tenant_id: str | None
+    agent: str | None
+    client: str | None
+    session: str | None
+    principal: str | None
+    tool: str
+    iteration: int
+    status: str
+    code: str | None
+    input: str
+    output: str | None
+    output_bytes: int | None
+    tokens: int | None
+    error_message: str | None
+    unsafe: bool
+    approved_by: str | None
+    started_at: str
+    completed_at: str | None
+    duration_ms: float | None
+
+    @classmethod
+    def begun(cls, row: Row) -> Self:
+        """Return the record of a call of which only the beginning is known."""
+        known: Row = dict.fromkeys(cls.__dataclass_fields__)
+        return cls(**known | row)
+
+
+_COLUMNS = ", ".join(CallRecord.__dataclass_fields__)
+
+_INTO = f"INTO calls (server, {_COLUMNS}) VALUES (?{', ?' * len(CallRecord.__dataclass_fields__)})"
+
+_SCHEMA = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS calls (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    server TEXT NOT NULL,
+    call_id TEXT NOT NULL UNIQUE,
+    execution_id TEXT, tenant_id TEXT, agent TEXT, client TEXT, session TEXT, principal TEXT,
+    tool TEXT NOT NULL,
+    iteration INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    code TEXT,
+    input TEXT NOT NULL,
+    output TEXT, output_bytes INTEGER, tokens INTEGER, error_message TEXT,
+    unsafe INTEGER NOT NULL,
+    approved_by TEXT,
+    started_at TEXT NOT NULL, completed_at TEXT, duration_ms REAL
+);
+CREATE INDEX IF NOT EXISTS running ON calls (server) WHERE status = 'running';
+PRAGMA user_version = {_VERSION};
+COMMIT;
+"""
+
+
+INTERRUPTED: Row = {"status": Status.INTERRUPTED.value, "error_message": "the server ended before the call did"}
+"""What the row of a call says whose server ended before it did."""
+
+
+class Patience:
+    """How long to wait for another server that writes: BUSY seconds for each thing, and not beyond the end for any.
+
+    Moments are of time.monotonic. SQLite's own waiting cannot be cut short.
+    """
+
+    def __init__(self) -> None:
+        """Wait for something that is asked for at this moment."""
+        self.end = float("inf")
+        self.asked(time.monotonic())
+
+    def asked(self, moment: float) -> None:
+        """Wait for something that was asked for at a moment. From then on, not from its turn: else the last of many
+        that wait would wait many times as long.
+        """
+        self._until = moment + BUSY
+
+    def of(self, work: Callable[[], T]) -> T:
+        """Do one thing, as often as it finds the file locked."""
+        while True:
+            try:
+                return work()
+            except (sqlite3.OperationalError, BlockingIOError) as e:
+                busy = isinstance(e, BlockingIOError) or e.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                if not busy or time.monotonic() >= min(self._until, self.end):
+                    raise
+            time.sleep(_PAUSE)
+
+
+class RecordFile:
+    """An open file of records. One thread at a time may use it.
+
+    Where the file at its path is deleted or another one takes its place, rows go to that one, which is made if need be:
+    in the file that was opened nobody would find them.
+    """
+
+    def __init__(self, path: Path, patience: Patience, *, writes: bool) -> None:
+        """Open the file at path. Raises RecordError."""
+        self._path = path
+        self._patience = patience
+        self._writes = writes
+        self._file: tuple[int, int] | None = None
+        self._open()
+
+    @classmethod
+    def writable(cls, path: Path, patience: Patience | None = None) -> Self:
+        """Open a file for writing; it and its folders are made for the user alone. Raises RecordError."""
+        return cls(path, patience or Patience(), writes=True)
+
+    @classmethod
+    def readable(cls, path: Path) -> Self:
+        """Open an existing file for reading; it is not changed. Raises RecordError."""
+        return cls(path, Patience(), writes=False)
+
+    def _open(self) -> None:
+        if self._writes:
+            try:
+                _make(self._path, self._patience)
+            except OSError as e:
+                raise RecordError(f"the file of the records cannot be made ({e.strerror})") from e
+        # First: a file that takes its place meanwhile is then noticed.
+        file = _identity(self._path)
+        # No write syncs by itself: checkpoint does, when its caller has the time.
+        writing = ("journal_mode = WAL", "synchronous = NORMAL", "wal_autocheckpoint = 0")
+        settings = writing if self._writes else ("query_only = ON",)
+        busy = 0 if self._writes else BUSY
+        self._db = _connect(self._path, self._patience, busy, *(f"PRAGMA {setting}" for setting in settings))
+        self._file = file
+        self._sides = {side: _identity(side) for side in _sides(self._path)}
+
+    def _find(self) -> None:
+        """Open the file that is at the path, where it is not the one that was opened. Raises RecordError."""
+        if not self.is_lost():
+            return
+        if not self._writes:
+            # Until there is another one, what was opened can still be read.
+            with suppress(RecordError):
+                before = self._db
+                self._open()
+                before.close()
+            return
+        if self._file is not None:
+            log.warning("the file of the records was deleted or replaced; further records go to %s", self._path.name)
+        self._file = None
+        # SQLite sees that the file is not at its path, and leaves what stands beside that alone.
+        self._db.close()
+        if os.path.lexists(self._path):
+            with suppress(OSError):
+                self._patience.of(self._remove_sides)
+        self._open()
+
+    def is_lost(self) -> bool:
+        """Tell whether what was opened is no longer the file at its path."""
+        return self._file is None or _identity(self._path) != self._file
+
+    def _remove_sides(self) -> None:
+        """Remove the log of the file that was opened, which SQLite would take for that of the one in its place."""
+        with _turn(self._path.parent):
+            for side, known in self._sides.items():
+                if known and _identity(side) == known:
+                    os.unlink(side)
+
+    def insert(self, row: Row, server: Server | str, *, patient: bool = True) -> None:
+        """Add a row; what it does not say is null. patient: wait while another server writes, and open the file again
+        where that is needed; else both are errors like others.
+        """
+        self._ready(patient)(f"INSERT {_INTO}", _values(server, row))
+
+    def add(self, row: Row, server: Server | str) -> None:
+        """Add a row of together(), unless there is one of that call already."""
+        self._db.execute(f"INSERT OR IGNORE {_INTO}", _values(server, row))
+
+    def update(self, call_id: str, row: Row) -> bool:
+        """Complete a row; False when there is none."""
+        pairs = ", ".join(f"{name} = ?" for name in row)
+        values = (*map(_plain, row.values()), call_id)
+        return self._execute(f"UPDATE calls SET {pairs} WHERE call_id = ?", values).rowcount > 0  # noqa: S608
+
+    @contextmanager
+    def together(self, *, patient: bool = True) -> Iterator[None]:
+        """Do all that is done meanwhile, or nothing of it where that raises; patient as for insert."""
+        self._ready(patient)("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    def _ready(self, patient: bool) -> Callable[..., sqlite3.Cursor]:
+        """See to it that the file is the one at its path, and return what writes to it."""
+        if patient:
+            self._find()
+            return self._execute
+        if self.is_lost():
+            raise RecordError("the file of the records was deleted or replaced")
+        return self._db.execute
+
+    def newest(
+        self, n: int, tool: str | None, status: str | None, session: str | None, after: str | None
+    ) -> list[CallRecord]:
+        """Return up to n rows that match what is not None, newest first."""
+        self._find()
+        wanted = [("tool = ?", tool), ("status = ?", status), ("session = ?", session), ("call_id > ?", after)]
+        given = [(test, value) for test, value in wanted if value is not None]
+        where = f"WHERE {' AND '.join(test for test, _ in given)}" if given else ""
+        rows = self._execute(
+            f"SELECT {_COLUMNS} FROM calls {where} ORDER BY number DESC LIMIT ?",  # noqa: S608
+            (*(value for _, value in given), n),
+        )
+        return [_record(row) for row in rows]
+
+    def get(self, call_id: str) -> CallRecord | None:
+        """Return the row of a call."""
+        self._find()
+        row = self._execute(f"SELECT {_COLUMNS} FROM calls WHERE call_id = ?", (call_id,)).fetchone()  # noqa: S608
+        return _record(row) if row else None
+
+    def interrupt(self, server: Server) -> None:
+        """Mark what a server has left running as interrupted."""
+        self._interrupt(server, datetime.now(UTC) + timedelta(days=1))
+
+    def interrupt_dead(self, me: Server) -> None:
+        """Mark what servers that no longer live have left running as interrupted."""
+        for (text,) in self._execute("SELECT DISTINCT server FROM calls WHERE status = 'running'").fetchall():
+            server = Server.parse(text)
+            lives = server.lives(me)
+            if lives is not True:
+                started_before = datetime.now(UTC) + timedelta(days=1 if lives is False else -_UNKNOWN_DAYS)
+                self._interrupt(text, started_before)
+
+    def _interrupt(self, server: Server | str, started_before: datetime) -> None:
+        self._execute(
+            "UPDATE calls SET status = ?, error_message = ? WHERE status = 'running' AND server = ? AND started_at < ?",
+            (*INTERRUPTED.values(), str(server), timestamp(started_before)),
+        )
+
+    def rotate(self, max_rows: int, max_days: float) -> None:
+        """Delete what is beyond the newest max_rows rows or older than max_days; running calls stay."""
+        self._execute(
+            "DELETE FROM calls WHERE number <= (SELECT max(number) FROM calls) - ? AND status <> 'running'", (max_rows,)
+        )
+        oldest = self._execute("SELECT started_at FROM calls ORDER BY number LIMIT 1").fetchone()
+        cutoff = timestamp(datetime.now(UTC) - timedelta(days=max_days))
+        if oldest and oldest[0] < cutoff:
+            self._execute("DELETE FROM calls WHERE started_at < ? AND status <> 'running'", (cutoff,))
+
+    def checkpoint(self) -> None:
+        """Move what was written from the log to the file, as far as nobody reads it; syncs both to the disk."""
+        self._execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        return self._patience.of(lambda: self._db.execute(statement, values))
+
+
+def _make(path: Path, patience: Patience) -> None:
+    """Make a file for the user alone where there is none, and see that one that is there is the user's alone."""
+    for folder in reversed([folder for folder in path.parents if not folder.exists()]):
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+    def make() -> None:
+        with _turn(path.parent):
+            if os.path.lexists(path):
+                return
+            # Other servers may still use what stood beside a file that was deleted; a log is never for a file without it.
+            for side in _sides(path):
+                with suppress(FileNotFoundError):
+                    os.unlink(side)
+            # SQLite gives its side files the mode of the main one, so this is enough for all three.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+    if not os.path.lexists(path):
+        patience.of(make)
+    # Not opened to look at it: closing it would drop the locks that this process has on it.
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    with suppress(OSError):
+        os.chmod(path, 0o600)
+
+
+@contextmanager
+def _turn(folder: Path) -> Iterator[None]:
+    """Be the only server that makes or removes files of a folder. Raises BlockingIOError where another one is."""
+    if os.name != "posix":
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:
+            log.debug("the file system of %s has no locks for folders", folder.name)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _sides(path: Path) -> tuple[str, str]:
+    """Return where SQLite keeps the log of a file, and the index of that."""
+    return f"{path}-wal", f"{path}-shm"
+
+
+def _identity(path: str | Path) -> tuple[int, int] | None:
+    """Return what tells a file from every other one, as long as it is open; None where there is none."""
+    try:
+        seen = os.stat(path)
+    except OSError:
+        return None
+    return seen.st_dev, seen.st_ino
+
+
+def _connect(path: Path, patience: Patience, busy: float, *settings: str) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode=rw"
+    try:
+        db = sqlite3.connect(uri, uri=True, timeout=busy, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as e:
+        raise RecordError(f"the records cannot be opened ({e})") from e
+    try:
+        for setting in settings:
+            patience.of(partial(db.execute, setting))
+        (version,) = patience.of(lambda: db.execute("PRAGMA user_version")).fetchone()
+        if version == 0 and "PRAGMA query_only = ON" not in settings:
+            patience.of(lambda: db.executescript(_SCHEMA))
+        elif version != _VERSION:
+            raise RecordError(f"the records are of version {version}, and this server knows {_VERSION}")
+    except (sqlite3.Error, RecordError) as e:
+        db.close()
+        if isinstance(e, RecordError):
+            raise
+        raise RecordError(f"the records cannot be opened ({e})") from e
+    return db
+
+
+def _values(server: Server | str, row: Row) -> list[Any]:
+    values = [str(server), *map(row.get, CallRecord.__dataclass_fields__)]
+    return [_plain(value) if type(value) is str and not value.isascii() else value for value in values]
+
+
+def _plain(value: Any) -> Any:
+    """Make a text that SQLite takes: lone surrogates have no bytes."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
+
+
+def _record(row: tuple[Any, ...]) -> CallRecord:
+    record: dict[str, Any] = dict(zip(CallRecord.__dataclass_fields__, row, strict=True))
+    record["unsafe"] = bool(record["unsafe"])
+    return CallRecord(**record)

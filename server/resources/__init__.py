@@ -1,0 +1,1 @@
+"""MCP resources, and who is told that one changed."""

@@ -1,0 +1,138 @@
+"""Resources: what the server keeps for a caller, to be read without a tool call."""
+
+import re
+from typing import Any, Literal
+
+import mcp_types as t
+from mcp.server import ServerRequestContext
+from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from ...safety.errors import ToolError
+from ...safety.text import visible_name
+from ...sandbox.processes import Listed, Processes
+from .subscriptions import Updates
+
+Context = ServerRequestContext[Any, Any]
+
+NOT_FOUND = -32002
+"""The code for an unknown resource in protocols with a handshake; the stateless one has -32602 for it."""
+
+STREAMS: tuple[Literal["stdout", "stderr"], ...] = ("stdout", "stderr")
+
+_PROCESS = re.compile(r"toolbox://processes/(proc_[0-9]{1,18})/(stdout|stderr)", re.ASCII)
+
+
+class Resources:
+    """The resources of every owner. Each sees its own; what belongs to another is unknown to it."""
+
+    def __init__(self, processes: Processes, updates: Updates) -> None:
+        """Serve the output of processes, and tell of it through updates."""
+        self._processes = processes
+        self._updates = updates
+        self._listed: dict[str, list[str]] = {}
+        processes.when_output(self._output_came)
+
+    def listing(self, owner: str) -> t.ListResourcesResult:
+        """Return the output streams of the owner's live processes."""
+        return t.ListResourcesResult(
+            resources=[
+                t.Resource(
+                    uri=_uri(process.id, stream),
+                    name=f"{process.id} {stream}",
+                    description=f"Unread {stream} of {visible_name(process.name or process.command[:200])}",
+                    mime_type="text/plain",
+                )
+                for process in self._live(owner)
+                for stream in STREAMS
+            ]
+        )
+
+    def templates(self) -> t.ListResourceTemplatesResult:
+        """Return the URIs that can be read, listed or not."""
+        process = t.ResourceTemplate(
+            uri_template="toolbox://processes/{id}/{stream}",
+            name="process output",
+            description="Output of a background process that process_output has not returned yet; reading it here "
+            "leaves it there. stream: stdout or stderr.",
+            mime_type="text/plain",
+        )
+        return t.ListResourceTemplatesResult(resource_templates=[process])
+
+    async def read(self, owner: str, ctx: Context, uri: str) -> t.ReadResourceResult:
+        """Return what lies at a URI; MCPError where nothing does."""
+        text = self._output(owner, uri)
+        if text is None:
+            raise _unknown(ctx, uri)
+        return t.ReadResourceResult(contents=[t.TextResourceContents(uri=uri, mime_type="text/plain", text=text)])
+
+    def subscribe(self, owner: str, ctx: Context, uri: str) -> t.EmptyResult:
+        """Tell the session of the request when a resource changes; MCPError for an unknown one."""
+        if self._output(owner, uri) is None:
+            raise _unknown(ctx, uri)
+        self._begin(owner)
+        for kept in self._updates.subscribed(owner):
+            if self._output(owner, kept) is None:
+                self._updates.unsubscribe(owner, kept)
+        self._updates.subscribe(owner, uri, ctx.session)
+        return t.EmptyResult()
+
+    def unsubscribe(self, owner: str, uri: str) -> t.EmptyResult:
+        """Tell it no more."""
+        self._updates.unsubscribe(owner, uri)
+        return t.EmptyResult()
+
+    async def listen(
+        self, owner: str, ctx: Context, params: t.SubscriptionsListenRequestParams
+    ) -> t.SubscriptionsListenResult:
+        """Serve a stream of updates to a stateless client."""
+        self._begin(owner)
+        return await self._updates.listen(owner, ctx, params)
+
+    def look(self, owner: str) -> None:
+        """Tell the owner if what is listed is not what it was at the last look."""
+        if not self._updates.heard(owner):
+            return
+        live = [process.id for process in self._live(owner)]
+        if live != self._listed.get(owner):
+            self._listed[owner] = live
+            self._updates.changed(owner, ResourcesListChanged())
+
+    def drop(self, owner: str) -> None:
+        """Forget who listens for an owner."""
+        self._listed.pop(owner, None)
+        self._updates.drop(owner)
+
+    async def aclose(self) -> None:
+        """Tell nobody of anything any more."""
+        await self._updates.aclose()
+
+    def _begin(self, owner: str) -> None:
+        if not self._updates.heard(owner):
+            self._listed[owner] = [process.id for process in self._live(owner)]
+
+    def _output_came(self, owner: str, id_: str, stream: str) -> None:
+        self._updates.changed(owner, ResourceUpdated(uri=_uri(id_, stream)))
+        self.look(owner)
+
+    def _live(self, owner: str) -> list[Listed]:
+        return [process for process in self._processes.of(owner).list() if process.status == "running"]
+
+    def _output(self, owner: str, uri: str) -> str | None:
+        match = _PROCESS.fullmatch(uri)
+        if not match:
+            return None
+        try:
+            return self._processes.of(owner).peek(match[1], match[2])
+        except ToolError:
+            return None
+
+
+def _uri(id_: str, stream: str) -> str:
+    return f"toolbox://processes/{id_}/{stream}"
+
+
+def _unknown(ctx: Context, uri: str) -> MCPError:
+    code = NOT_FOUND if ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS else t.INVALID_PARAMS
+    return MCPError(code, "Resource not found", {"uri": uri[:1000]})

@@ -1,0 +1,72 @@
+"""Puts the parts together: which object answers for each service that a handler asks for."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..sandbox.isolate.worker import Worker
+from ..sandbox.processes import OwnedProcesses, Processes, ProcessRows
+from ..sandbox.programs import Programs, Toolchains
+from ..sandbox.ripgrep import Ripgrep
+from ..sandbox.service import Sandbox
+from ..sandbox.shell import OwnedSessions, ShellRunner, ShellSessions
+from ..tools.context import CallContext
+from ..tools.progress import Progress
+from ..tools.session import SeenFiles, Session, TodoList
+from ..tools.settings import ToolSettings
+from ..tools.undo.journal import Journal
+from .call.call import Call, Provider
+from .resources.sessions import Owners
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The objects that live as long as the server."""
+
+    settings: ToolSettings
+    programs: Programs
+    worker: Worker
+    ripgrep: Ripgrep
+    sandbox: Sandbox
+    owners: Owners
+    toolchains: Toolchains
+    processes: Processes
+    shells: ShellRunner
+    shell_sessions: ShellSessions
+
+
+def providers(parts: Parts) -> Mapping[type, Provider]:
+    """Return, for each type of service, how a call gets its object."""
+
+    def session(call: Call) -> Session:
+        return parts.owners.of(call.context.session or "").session
+
+    def journal(call: Call) -> Journal:
+        return session(call).history.journal(call.id, call.tool.name, parts.settings.undo_max_bytes)
+
+    return {
+        ToolSettings: lambda call: parts.settings,
+        Programs: lambda call: parts.programs,
+        Toolchains: lambda call: parts.toolchains,
+        Worker: lambda call: parts.worker,
+        Ripgrep: lambda call: parts.ripgrep,
+        Sandbox: lambda call: parts.sandbox,
+        CallContext: lambda call: call.context,
+        Progress: lambda call: call.progress,
+        OwnedProcesses: lambda call: parts.processes.of(call.context.session or ""),
+        ProcessRows: lambda call: ProcessRows(parts.processes, call.context.session or ""),
+        ShellRunner: lambda call: parts.shells,
+        OwnedSessions: lambda call: parts.shell_sessions.of(call.context.session or ""),
+        TodoList: lambda call: session(call).todos,
+        SeenFiles: lambda call: session(call).seen,
+        Journal: journal,
+    }
+
+
+def noting(parts: Parts) -> Callable[[Call], None]:
+    """Return what notes, in the history of its session, each call that may change files."""
+
+    def note(call: Call) -> None:
+        history = parts.owners.of(call.context.session or "").session.history
+        history.began(call.id, call.tool.name, journals=Journal in call.tool.services.values())
+
+    return note

@@ -1,0 +1,258 @@
+"""What every HTTP request passes before it reaches a route."""
+
+import logging
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from email.utils import formatdate
+from typing import Final
+
+import anyio
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic_core import from_json, to_json
+from starlette.applications import Starlette
+from starlette.types import Message, Receive, Scope, Send
+
+from ..caller import SCOPE_KEY, Caller
+from ..stdio.framing import MAX_PARTS, is_crowded
+from .bearer import principal_of
+from .origin import parse_authority, parse_origin
+from .settings import HttpSettings
+
+log = logging.getLogger(__name__)
+access_log = logging.getLogger("toolbox_mcp.access")
+
+CLOSE_WAIT: Final = 0.7
+"""Seconds for the requests under way to end when the server stops."""
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+class Gate:
+    """An ASGI app around the routes: Host, Origin, token, body size and body time, in this order.
+
+    Refusals are a status without a text. Each request that passes carries a Caller in its scope, and the
+    principal in the form by which the SDK binds sessions to their owner. A handshake client that closes a
+    response before it is complete cancels the call: without an event store nobody could fetch its answer.
+    """
+
+    def __init__(self, app: Starlette, settings: HttpSettings) -> None:
+        """Put the gate before app."""
+        self._app = app
+        self._settings = settings
+        self._hosts = settings.host_rules()
+        self._origins = settings.origin_rules()
+        self._live: set[anyio.CancelScope] = set()
+        self._drained: anyio.Event | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run the lifespan of the routes, which holds the sessions; at the end all requests have ended."""
+        async with self._app.router.lifespan_context(self._app):
+            try:
+                yield
+            finally:
+                await self._close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI connection."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        answer = _Answer(scope, send)
+        status, principal = self._judge(scope)
+        answer.principal = principal
+        if status is not None:
+            await answer.refuse(status)
+            return
+        body = await self._body(receive, answer)
+        if body is None:
+            return
+        if _is_crowded(body):
+            await answer.refuse(413)
+            return
+        session = _header(scope, b"mcp-session-id")
+        scope[SCOPE_KEY] = Caller(self._settings.transport, session.decode("latin-1") if session else None, principal)
+        if principal is not None:
+            scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=principal, scopes=[]))
+        live = anyio.CancelScope()
+        self._live.add(live)
+        try:
+            with live:
+                await self._app(scope, _replay(body, receive, answer), answer.send)
+            if answer.gone or live.cancelled_caught:
+                await self._cancel_call(scope, body)
+            if live.cancelled_caught:
+                await answer.finish()
+        finally:
+            self._live.discard(live)
+            if not self._live and self._drained is not None:
+                self._drained.set()
+
+    def _judge(self, scope: Scope) -> tuple[int | None, str | None]:
+        """Return the status of a refusal, or None and the principal."""
+        hosts = _headers(scope, b"host")
+        host = parse_authority(hosts[0].decode("latin-1")) if len(hosts) == 1 else None
+        # An absolute target names the host a second time, which the routes would not look at.
+        if host is None or not scope.get("raw_path", b"/").startswith(b"/"):
+            return 421, None
+        if not any(rule.admits(host, self._settings.scheme) for rule in self._hosts):
+            return 421, None
+        origins = _headers(scope, b"origin")
+        if origins:
+            origin = parse_origin(origins[0].decode("latin-1")) if len(origins) == 1 else None
+            if origin is None or not any(rule.admits(origin) for rule in self._origins):
+                return 403, None
+        principal = None
+        if self._settings.tokens:
+            principal = principal_of(_headers(scope, b"authorization"), self._settings.tokens)
+            if principal is None:
+                return 401, None
+        return (None if self._drained is None else 503), principal
+
+    async def _body(self, receive: Receive, answer: "_Answer") -> bytes | None:
+        """Return the whole body, or None if the request has been answered or left."""
+        limit = self._settings.max_body
+        declared = _header(answer.scope, b"content-length")
+        if declared is not None and (not declared.isdigit() or len(declared) > 18 or int(declared) > limit):
+            await answer.refuse(413)
+            return None
+        body = bytearray()
+        with anyio.move_on_after(self._settings.body_timeout):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                body += message.get("body", b"")
+                if len(body) > limit:
+                    await answer.refuse(413)
+                    return None
+                if not message.get("more_body", False):
+                    return bytes(body)
+        await answer.refuse(408)
+        return None
+
+    async def _cancel_call(self, scope: Scope, body: bytes) -> None:
+        """Tell the session that the request in body is cancelled, as its client would by a notification.
+
+        The stateless protocol needs none of this: the SDK cancels a call whose response is closed.
+        """
+        version = _header(scope, b"mcp-protocol-version")
+        session = _header(scope, b"mcp-session-id")
+        modern = version is not None and version.decode("latin-1") not in HANDSHAKE_PROTOCOL_VERSIONS
+        if self._settings.transport != "http" or scope["method"] != "POST" or session is None or modern:
+            return
+        try:
+            request = from_json(body)
+        except ValueError:
+            return
+        if not isinstance(request, dict) or "method" not in request or not isinstance(request.get("id"), (str, int)):
+            return
+        params = {"requestId": request["id"], "reason": "the response was closed"}
+        notification = to_json({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+        messages: list[Message] = [{"type": "http.request", "body": notification, "more_body": False}]
+
+        async def receive() -> Message:
+            return messages.pop() if messages else {"type": "http.disconnect"}
+
+        async def ignore(message: Message) -> None:
+            return None
+
+        try:
+            with anyio.move_on_after(CLOSE_WAIT):
+                await self._app(dict(scope), receive, ignore)
+        except Exception:
+            log.debug("a session ended while its call was cancelled", exc_info=True)
+
+    async def _close(self) -> None:
+        self._drained = anyio.Event()
+        for live in list(self._live):
+            live.cancel()
+        if self._live:
+            with anyio.move_on_after(CLOSE_WAIT):
+                await self._drained.wait()
+
+
+class _Answer:
+    """The response of one request: what was sent of it, and its line in the access log."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self.scope = scope
+        self.principal: str | None = None
+        self.gone = False
+        self._send = send
+        self._started = False
+        self._complete = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._started = True
+            self._log(message["status"])
+            date = (b"date", formatdate(usegmt=True).encode())
+            message = {**message, "headers": [date, *message.get("headers", ())]}
+        elif message["type"] == "http.response.body" and not message.get("more_body", False):
+            self._complete = True
+        await self._send(message)
+
+    async def refuse(self, status: int) -> None:
+        headers = [(b"content-length", b"0")]
+        if status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
+        if status == 408:
+            headers.append((b"connection", b"close"))
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self.send({"type": "http.response.body", "body": b""})
+
+    async def finish(self) -> None:
+        """End a response that was cut short, so that the connection can go."""
+        if not self._started:
+            await self.refuse(503)
+        elif not self._complete:
+            await self.send({"type": "http.response.body", "body": b""})
+
+    def left(self) -> None:
+        """Note that the client is gone."""
+        self.gone = self.gone or not self._complete
+
+    def _log(self, status: int) -> None:
+        # The raw path: it holds no query, which may carry a session id, and no decoded line ends.
+        path = self.scope.get("raw_path", b"").decode("ascii", "backslashreplace")
+        client = self.scope.get("client") or ("-", 0)
+        access_log.info("%s %s %s %d %s", client[0], self.scope["method"], path, status, self.principal or "-")
+
+
+def _replay(body: bytes, receive: Receive, answer: _Answer) -> Receive:
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        if first:
+            return first.pop()
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            answer.left()
+        return message
+
+    return replay
+
+
+def _is_crowded(body: bytes) -> bool:
+    if len(body) <= MAX_PARTS:
+        return False
+    try:
+        data = from_json(body)
+    except ValueError:  # which costs nothing, and is for the routes to answer
+        return False
+    return isinstance(data, dict) and is_crowded(data, len(body))
+
+
+def _headers(scope: Scope, name: bytes) -> list[bytes]:
+    headers: Headers = scope["headers"]
+    return [value for key, value in headers if key == name]
+
+
+def _header(scope: Scope, name: bytes) -> bytes | None:
+    return next(iter(_headers(scope, name)), None)

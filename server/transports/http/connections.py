@@ -1,0 +1,177 @@
+"""HTTP connections: sockets, and deadlines that uvicorn does not have."""
+
+import asyncio
+import socket
+import struct
+from typing import Any, Final
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from .origin import is_loopback
+from .settings import HttpSettings
+
+KEEP_ALIVE: Final = 75
+"""Seconds a connection may be silent between two requests: above the pools of common clients, so that it is
+they who close first."""
+
+BACKLOG: Final = 128
+"""Connections that wait to be accepted."""
+
+END_WAIT: Final = 0.3
+"""Seconds for the last bytes to leave when the server stops."""
+
+NO_LINGER: Final = struct.pack("ii", 1, 0)
+
+
+class Listener:
+    """The listening sockets and their connections."""
+
+    def __init__(self, app: Any, settings: HttpSettings, sockets: list[socket.socket]) -> None:
+        """Load the certificate; raises OSError or ssl.SSLError if it cannot be used."""
+        self._settings = settings
+        self._sockets = sockets
+        self._state = ServerState()
+        self._servers: list[asyncio.Server] = []
+        self._config = Config(
+            app,
+            http=H11Protocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE,
+            limit_concurrency=settings.max_connections,
+            ssl_certfile=settings.tls_cert,
+            ssl_keyfile=settings.tls_key,
+        )
+        self._config.load()
+
+    async def start(self) -> None:
+        """Accept connections."""
+        loop = asyncio.get_running_loop()
+
+        def connection() -> asyncio.Protocol:
+            return _Connection(self._config, self._state, {}, loop, settings=self._settings)
+
+        # A handshake is the head of a TLS connection, and as slow as a client likes without this.
+        handshake = self._settings.head_timeout if self._config.ssl else None
+        for sock in self._sockets:
+            server = await loop.create_server(
+                connection, sock=sock, ssl=self._config.ssl, backlog=BACKLOG, ssl_handshake_timeout=handshake
+            )
+            self._servers.append(server)
+
+    def refuse(self) -> None:
+        """Accept no more."""
+        for server in self._servers:
+            server.close()
+
+    async def stop(self) -> None:
+        """Close every connection, after a moment for those that still write."""
+        self.refuse()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        if self._state.tasks:
+            await asyncio.wait(list(self._state.tasks), timeout=END_WAIT)
+        for task in list(self._state.tasks):
+            task.cancel()
+        for connection in list(self._state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+
+
+class _Connection(H11Protocol):
+    """A connection with a deadline for the head of each request and for an answer that nobody reads.
+
+    uvicorn stops its only timer, keep-alive, at the first byte. The time for a head runs from its first byte
+    (from the connection for the first one) to its last, however often something drips in. Bytes of a body
+    that was refused count as a head that does not come.
+    """
+
+    def __init__(self, *args: Any, settings: HttpSettings) -> None:
+        super().__init__(*args)
+        self._settings = settings
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        # Above max_connections requests are answered 503; connections without a request cost descriptors too.
+        if len(self.connections) > 2 * self._settings.max_connections:
+            transport.abort()
+            return
+        self._head_timer = self.loop.call_later(self._settings.head_timeout, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        between = self.cycle is None or self.cycle.response_complete
+        if between and self._head_timer is None and not self.transport.is_closing():
+            self._head_timer = self.loop.call_later(self._settings.head_timeout, self.transport.abort)
+
+    def handle_events(self) -> None:
+        before = self.cycle
+        super().handle_events()
+        if self.cycle is not before and self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._write_timer is None:
+            self._write_timer = self.loop.call_later(self._settings.write_timeout, self._drop)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+    def _drop(self) -> None:
+        # Without this the kernel keeps what it holds of the answer for as long as the client stays.
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+        self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        # uvicorn lets keep-alive run on where the client reset the connection, and all of it is held until then.
+        for timer in (self._head_timer, self._write_timer, self.timeout_keep_alive_task):
+            if timer is not None:
+                timer.cancel()
+        super().connection_lost(exc)
+
+
+def bind(settings: HttpSettings) -> list[socket.socket]:
+    """Return bound sockets for the host and port; port 0 is one free port for all of them.
+
+    Raises OSError, also if a host that was taken for loopback resolves to something else.
+    """
+    found = socket.getaddrinfo(
+        settings.host.strip("[]"), settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    port = settings.port
+    sockets: list[socket.socket] = []
+    trouble: OSError | None = None
+    for family, kind, protocol, _, address in dict.fromkeys(found):
+        if is_loopback(settings.host) and not is_loopback(str(address[0])):
+            raise OSError(f"{settings.host} resolves to {address[0]}, which is not loopback")
+        try:
+            sock = socket.socket(family, kind, protocol)
+        except OSError as error:  # a machine without IPv6
+            trouble = error
+            continue
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.bind((address[0], port, *address[2:]))
+        except OSError as error:
+            sock.close()
+            trouble = error
+            continue
+        sockets.append(sock)
+        port = sock.getsockname()[1]
+    if not sockets:
+        raise trouble or OSError(f"{settings.host} has no address")
+    return sockets

@@ -1,0 +1,83 @@
+"""What the HTTP transports may be told, and when they refuse to start."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from .bearer import Tokens
+from .origin import Authority, Origin, is_loopback, parse_authority, parse_origin
+
+
+@dataclass(frozen=True)
+class HttpSettings:
+    """Settings of the http and sse transports; names and defaults as in TOOLS.md 2.
+
+    port: 0 takes a free one. tokens: principals with the SHA-256 of their token, from tokens.digests; with any,
+    every request needs one. allowed_hosts: `host`, `host:port` or `host:*`; empty means the loopback names and
+    the bound host, with the port. allowed_origins: `scheme://host[:port]`, beside the server's own. max_body:
+    bytes. idle_timeout, body_timeout, head_timeout and write_timeout: seconds that a session may be unused,
+    a body may take in all, a request head may take in all, and a client may leave an answer unread.
+    """
+
+    transport: Literal["http", "sse"] = "http"
+    host: str = "127.0.0.1"
+    port: int = 8765
+    tokens: Tokens = field(default=(), repr=False)
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    allow_plain_http: bool = False
+    max_sessions: int = 32
+    idle_timeout: float = 1800
+    max_body: int = 4 * 1024 * 1024
+    max_in_flight: int = 64
+    max_connections: int = 256
+    body_timeout: float = 10
+    head_timeout: float = 10
+    write_timeout: float = 30
+
+    @property
+    def scheme(self) -> str:
+        """Return http or https."""
+        return "https" if self.tls_cert else "http"
+
+    @property
+    def url_host(self) -> str:
+        """Return the bound host as it stands in a URL."""
+        return f"[{self.host.strip('[]')}]" if ":" in self.host else self.host
+
+    def host_rules(self) -> tuple[Authority, ...]:
+        """Return what a Host header may be."""
+        if self.allowed_hosts:
+            return tuple(filter(None, (parse_authority(text, rule=True) for text in self.allowed_hosts)))
+        names = dict.fromkeys(("127.0.0.1", "localhost", "[::1]", self.url_host))
+        wildcards = ("0.0.0.0", "[::]")  # noqa: S104
+        parsed = (parse_authority(f"{name}:{self.port}") for name in names if name not in wildcards)
+        return tuple(filter(None, parsed))
+
+    def origin_rules(self) -> tuple[Origin, ...]:
+        """Return what an Origin header may be: those allowed, and the server itself."""
+        own = tuple(Origin(self.scheme, authority) for authority in self.host_rules())
+        return own + tuple(filter(None, (parse_origin(text, rule=True) for text in self.allowed_origins)))
+
+
+def refusal(settings: HttpSettings) -> str | None:
+    """Return why a server must not start with these settings, in one line, or None if it may."""
+    for text in settings.allowed_hosts:
+        if parse_authority(text, rule=True) is None:
+            return f"allowed_hosts: {text!r} is not host, host:port or host:*"
+    for text in settings.allowed_origins:
+        if parse_origin(text, rule=True) is None:
+            return f"allowed_origins: {text!r} is not scheme://host, scheme://host:port or scheme://host:*"
+    if (settings.tls_cert is None) != (settings.tls_key is None):
+        return "tls_cert and tls_key belong together; one of them is missing"
+    if is_loopback(settings.host):
+        return None
+    if not settings.tokens:
+        return f"{settings.host} can be reached from other machines: a bearer token is needed (token_file)"
+    if settings.tls_cert is None and not settings.allow_plain_http:
+        return (
+            f"{settings.host} can be reached from other machines: TLS is needed (tls_cert, tls_key) or allow_plain_http"
+        )
+    return None

@@ -1,8 +1,0 @@
-"""Run the command line: python -P -m toolbox_mcp."""
-
-import sys
-
-from toolbox_mcp.server.cli import main
-
-if __name__ == "__main__":
-    sys.exit(main())

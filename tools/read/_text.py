@@ -1,0 +1,256 @@
+"""What read_file shows of a text file: whole, a range, the end, or what lies between two markers."""
+
+import codecs
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...safety.errors import Code, ToolError
+from ...safety.path_jail.roots import Place
+from ...safety.text import HEAD, Decoded, decode, is_binary, visible
+from ...safety.writes.file_version import etag
+from ..blocking import Stop
+from ..results import Text
+from ..search import blocks
+from . import _line_range as stretch
+
+MAX_BYTES = 5 * 2**20
+"""Size of a file that is read whole."""
+MARKED_LINES = 2000
+"""Lines that two markers may enclose. Both bounds are TOOLS.md §4.1's."""
+CACHED = 2**18
+"""Bytes of a file that is read without a thread where the kernel has them in memory; a guess: showing them takes half
+a millisecond."""
+
+PDF, PDF_WITHIN = b"%PDF-", 1024
+"""What a PDF begins with, and within how many bytes readers of PDF accept it."""
+
+BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+
+
+def whole_bytes(place: Place, stop: Stop, parts: bool = True) -> bytes:
+    """Return the bytes of a regular file of at most 5 MiB. What grows while it is read is cut off as too_large.
+
+    parts: the hint then names the ways to read a part.
+    """
+    fd = place.open_file()
+    try:
+        data = bytearray()
+        while len(data) <= MAX_BYTES and not stop():
+            piece = os.read(fd, MAX_BYTES + 1 - len(data))
+            if not piece:
+                return bytes(data)
+            data += piece
+    finally:
+        os.close(fd)
+    hint = "read a part of it: start_line and end_line, or tail" if parts and not is_pdf(bytes(data[:HEAD])) else None
+    raise ToolError(Code.TOO_LARGE, f"{place.shown} is above 5 MiB", hint)
+
+
+def cached_bytes(place: Place) -> tuple[bytes, Place] | None:
+    """Return the bytes of a small file that lies in the kernel's cache, and where its links lead; None for any other.
+
+    Never waits for a disk or another machine. Linux; elsewhere always None.
+    """
+    # What is no file is refused with a look at its neighbours, which may take a quarter of a second.
+    if not (place.was_file and hasattr(os, "RWF_NOWAIT")):
+        return None
+    try:
+        fd, at = place.open_target()
+    except ToolError:
+        return None
+    try:
+        size = os.fstat(fd).st_size
+        if not 0 < size <= CACHED:
+            return None
+        room = bytearray(size + 1)
+        # A short read is a file of which a part is elsewhere; one byte more, a file that grows.
+        return (bytes(room[:size]), at) if os.preadv(fd, [room], 0, os.RWF_NOWAIT) == size else None
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def whole(place: Place, numbered: bool, stop: Stop) -> tuple[Text | bytes, str]:
+    """Return the text of a file, or the bytes of a PDF; and the etag."""
+    return shown(place, whole_bytes(place, stop), numbered)
+
+
+def shown(place: Place, data: bytes, numbered: bool) -> tuple[Text | bytes, str]:
+    """Return the text of a file with these bytes, or the bytes if they are a PDF; and the etag."""
+    tag = etag(data)
+    if is_pdf(data) or place.name.lower().endswith(".pdf"):
+        return data, tag
+    if is_binary(data):
+        raise _binary(place)
+    text = decode(data)
+    lines = visible(text.lf).removesuffix("\n")
+    meta = _whole_meta(data, text, tag)
+    if not data or not text.text:
+        return Text("(empty file)", meta=meta), tag
+    body = _numbered(lines.split("\n"), 1) if numbered else lines
+    return Text(body or "(empty line)", _from_line(1, body), meta), tag
+
+
+def of_pages(text: str, start: int, end: int | None, tail: int | None, numbered: bool, meta: dict[str, Any]) -> Text:
+    """Return lines start to end of the text of a PDF, or the last ones. ToolError empty_range."""
+    lines = text.split("\n")
+    if tail:
+        start, end = max(1, len(lines) - tail + 1), None
+    some = lines[start - 1 : end]
+    if not some:
+        raise ToolError(
+            Code.EMPTY_RANGE, f"start_line {start} is beyond the end of the text", f"it has {len(lines)} lines"
+        )
+    body = _numbered(some, start) if numbered else "\n".join(some)
+    return Text(body or "(empty line)", "ask for a smaller tail" if tail else _from_line(start, body), meta)
+
+
+def between(place: Place, start: int, end: int | None, numbered: bool, stop: Stop) -> Text | None:
+    """Return lines start to end, 1-based and inclusive; None for a PDF."""
+    if end is not None and start > end:
+        raise ToolError(Code.EMPTY_RANGE, f"start_line {start} is above end_line {end}")
+
+    def read(fd: int, skip: int, encoding: str) -> Text:
+        feed = stretch.unit(encoding)
+        found = stretch.line_range(fd, skip, start, end, feed, stop)
+        return _shown(found, encoding, start, numbered, _meta(fd, encoding, found))
+
+    return _opened(place, read)
+
+
+def last(place: Place, count: int, numbered: bool, stop: Stop) -> Text | None:
+    """Return the last lines of a file; None for a PDF."""
+
+    def read(fd: int, skip: int, encoding: str) -> Text:
+        feed = stretch.unit(encoding)
+        # What comes to its end meanwhile would be counted, and is not shown.
+        size = os.fstat(fd).st_size
+        found = stretch.last_lines(fd, skip, size, count, feed, stop)
+        if not found.lines:
+            return Text("(empty file)", meta=_meta(fd, encoding, found))
+        first = stretch.count_lines(fd, skip, feed, stop, size) - len(found.lines) + 1 if numbered else 1
+        return _shown(found, encoding, first, numbered, _meta(fd, encoding, found), "ask for a smaller tail")
+
+    return _opened(place, read)
+
+
+def marked(place: Place, start_match: Sequence[str] | None, end_match: Sequence[str] | None, stop: Stop) -> Text:
+    """Return the numbered lines from one unique block of lines to another, both included."""
+    data = whole_bytes(place, stop)
+    _refuse_binary(place, data)
+    text = decode(data)
+    lines = text.lf.removesuffix("\n").split("\n")
+    first, end = 0, len(lines)
+    opening: list[str] = []
+    if start_match is not None:
+        opening = _block(start_match, "start_match")
+        first = blocks.find_once(opening, lines, "start_match")
+    if end_match is not None:
+        closing = _block(end_match, "end_match")
+        at = blocks.find_once(closing, lines, "end_match")
+        if start_match is not None and at < first + len(opening):
+            raise ToolError(Code.NO_MATCH, f"end_match is at line {at + 1}, not after start_match at line {first + 1}")
+        end = at + len(closing)
+    if end - first > MARKED_LINES:
+        raise ToolError(
+            Code.TOO_LARGE, f"the markers enclose {end - first} lines, above {MARKED_LINES}", "read a line range"
+        )
+    body = visible(_numbered(lines[first:end], first + 1))
+    return Text(body, _from_line(first + 1, body), _whole_meta(data, text))
+
+
+def is_pdf(data: bytes) -> bool:
+    """Tell a PDF by its content; the mark may stand behind some bytes that do not belong to it.
+
+    Text that speaks of the mark is text, and in text of that kind the mark comes first.
+    """
+    head = data[:HEAD]
+    if head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(PDF):
+        return True
+    return PDF in head[:PDF_WITHIN] and not _is_text(head)
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return not is_binary(head)
+
+
+def _opened(place: Place, read: Callable[[int, int, str], Text]) -> Text | None:
+    fd = place.open_file()
+    try:
+        head = os.pread(fd, HEAD, 0)
+        if is_pdf(head):
+            return None
+        _refuse_binary(place, head)
+        mark, encoding = next(((mark, name) for mark, name in BOMS if head.startswith(mark)), (b"", "utf-8"))
+        return read(fd, len(mark), encoding)
+    finally:
+        os.close(fd)
+
+
+def _shown(
+    found: stretch.Stretch,
+    encoding: str,
+    first: int,
+    numbered: bool,
+    meta: dict[str, Any],
+    more: str | None = None,
+) -> Text:
+    lines = [visible(line) for line in stretch.decoded(found, encoding)]
+    body = _numbered(lines, first) if numbered else "\n".join(lines)
+    way = (more or _from_line(first, body)) if len(lines) > 1 else None
+    if found.part:
+        body += "\n... (the line is longer than 5 MiB, a part of it is shown)"
+    elif found.cut:
+        body += f"\n... (stopped at 5 MiB; {more or f'start_line={first + len(lines)} gets the rest'})"
+    return Text(body or "(empty line)", way, meta)
+
+
+def _from_line(first: int, body: str) -> Callable[[str], str | None]:
+    """Return what names the line to go on at, after a head that was kept of a body which begins with line first."""
+
+    def way(head: str) -> str | None:
+        if "\n" in head:
+            return f"start_line={first + head.count(chr(10))}"
+        # The line that is cut would be cut there again.
+        return f"start_line={first + 1} for what follows the line" if "\n" in body else None
+
+    return way
+
+
+def _numbered(lines: Sequence[str], first: int) -> str:
+    return "\n".join(f"{number}\t{line}" for number, line in enumerate(lines, first))
+
+
+def _whole_meta(data: bytes, text: Decoded, tag: str | None = None) -> dict[str, Any]:
+    return {"etag": tag or etag(data), "size": len(data), "newline": text.newline, "encoding": text.encoding}
+
+
+def _meta(fd: int, encoding: str, found: stretch.Stretch) -> dict[str, Any]:
+    return {"size": os.fstat(fd).st_size, "newline": found.newline(encoding), "encoding": encoding}
+
+
+def _block(lines: Sequence[str], name: str) -> list[str]:
+    block = blocks.split(lines)
+    if not any(line.strip() for line in block):
+        raise ToolError(Code.INVALID_ARGS, f"{name}: expected at least one line that is not blank")
+    return block
+
+
+def _refuse_binary(place: Place, data: bytes) -> None:
+    if is_pdf(data):
+        hint = "start_line and end_line, or tail, read a part of its text"
+        raise ToolError(Code.BINARY_FILE, f"{place.shown} is a PDF, where markers find nothing", hint)
+    if is_binary(data):
+        raise _binary(place)
+
+
+def _binary(place: Place) -> ToolError:
+    return ToolError(
+        Code.BINARY_FILE, f"{place.shown} is not a text file", 'encoding="binary" reads images and raw bytes'
+    )

@@ -1,0 +1,1 @@
+"""Searching contents and names: what grep_files, glob and replace_in_files share."""

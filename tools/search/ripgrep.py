@@ -1,0 +1,322 @@
+"""What ripgrep finds: rows, counts, files. Read as a stream and stopped at the cap."""
+
+import re
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TypeVar
+
+from ...safety.errors import Code, ToolError
+from ...safety.path_jail.tree_walk import MAX_ENTRIES
+from ...safety.text import HEAD
+from ...sandbox.large_files import Watch, can_watch
+from ...sandbox.process.child import Ended
+from ...sandbox.process.streaming import Streaming
+from ...sandbox.ripgrep import Ripgrep
+from ..progress import Progress
+from .matches import Row, excerpt
+from .query import Query, sendable
+from .scope import MAX_BYTES, WALK_SECONDS, RgScope, Scope
+from .sizes import Sizes, TooLarge
+
+SURPLUS = 10
+"""The parallel search collects up to this many times the limit, since sorting needs all; only above that does a
+second, sorted search find the first matches by path."""
+MAX_ROWS = 20_000
+"""Lines, context included, that the parallel search collects; a guess at what is quickly sorted."""
+LONGEST = MAX_BYTES + 2**16
+"""Bytes of a line of output: a file that is one line, and its path."""
+
+LINE = re.compile(rb"(\d+)(?::(\d+):|-)")
+
+_NO_FOLDER = "rg: failed to get current working directory"
+
+_NUL = re.compile(
+    rb"(\./.+): (?:WARNING: stopped searching binary file after match|binary file matches)"
+    rb' \(found "\\0" byte around offset (\d+)\)\n',
+    re.DOTALL,
+)
+"""What ripgrep says behind the hits of a file in which it then came upon a NUL."""
+
+Cut = str | None
+"""Why a search ended early, or None."""
+
+
+def _key(path: str, full: bool) -> str:
+    """Return what paths are sorted by.
+
+    full: not all were looked for. Then they are in ripgrep's order, name by name, so that nothing is left out before the last.
+    """
+    return path.replace("/", "\0") if full else path
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Rg:
+    """ripgrep in a scope, until a moment of the monotonic clock.
+
+    sizes: those of the files with hits; None where ripgrep asks for the size of every file before it reads it.
+    """
+
+    program: Ripgrep
+    scope: Scope
+    within: RgScope
+    until: float
+    sizes: Sizes | None = None
+
+    @classmethod
+    def of(cls, program: Ripgrep, scope: Scope) -> "Rg":
+        """Return ripgrep for one search, which begins here. ToolError path_denied."""
+        return cls(program, scope, scope.ripgrep(), time.monotonic() + WALK_SECONDS)
+
+    @property
+    def left(self) -> float:
+        """Return the seconds that are left; a search without any has nothing to find."""
+        return max(0.0, self.until - time.monotonic())
+
+    @asynccontextmanager
+    async def run(self, *arguments: str) -> AsyncIterator[Streaming]:
+        """Run it over the scope; the output is read meanwhile."""
+        argv = [*self.within.arguments, *arguments, "--null", "--", self.within.target]
+        with self.within.opened() as fd:
+            async with self.program.start(argv, cwd=fd, timeout=self.left, rules=self.within.rules) as run:
+                if self.sizes is None:
+                    yield run
+                    return
+                with Watch(run, MAX_BYTES) as watch:
+                    yield run
+                if watch.met:
+                    raise TooLarge
+
+    async def rows(self, query: Query, progress: Progress, limit: int) -> tuple[list[Row], Cut]:
+        """Return matches and their context, sorted by path and line; more than limit matches means there are more."""
+        return await self._quickly(query, lambda rg: rg._sorted_rows(query, progress, limit))
+
+    async def counts(self, query: Query, limit: int) -> tuple[list[tuple[str, int]], Cut]:
+        """Return files with the number of their matches, sorted by path; more than limit means there are more."""
+        return await self._quickly(query, lambda rg: rg._sorted_counts(query, limit))
+
+    async def _quickly(self, query: Query, search: "Callable[[Rg], Awaitable[T]]") -> T:
+        """Search without asking for sizes; where a file is too large, drop what was found and search again with it."""
+        top, large = self.scope.folder.path, self.program.large_files
+        # A file named as the scope is searched whatever its size, and one searched as a whole is read into memory.
+        if can_watch() and self.scope.file is None and not query.spans and top not in large:
+            try:
+                return await search(replace(self, sizes=Sizes(self.scope)))
+            except TooLarge:
+                large.add(top)
+        return await search(self)
+
+    @property
+    def _bound(self) -> list[str]:
+        return [f"--max-filesize={MAX_BYTES}"] if self.sizes is None else []
+
+    async def _too_large(self, paths: Iterable[str], cut: Cut) -> set[str]:
+        """Return which files with a hit should not have been searched. Raises TooLarge where time is left to search again."""
+        large = await self.sizes.too_large(paths) if self.sizes else set[str]()
+        if large and not cut:
+            raise TooLarge
+        return large
+
+    async def _sorted_rows(self, query: Query, progress: Progress, limit: int) -> tuple[list[Row], Cut]:
+        arguments = [
+            *query.for_ripgrep(),
+            *self._bound,
+            "--no-heading",
+            "--with-filename",
+            "--line-number",
+            "--column",
+            *query.line_ends,
+            f"--max-count={limit + 1}",
+            f"--before-context={query.before}",
+            f"--after-context={query.after}",
+            "--context-separator=--",
+        ]
+        found, full, cut = await self._rows(query, arguments, limit * SURPLUS, progress)
+        if full := full and self.scope.file is None:
+            sought, _, cut = await self._rows(query, [*arguments, "--sort=path"], limit + 1, progress)
+            # Out of time, what came in any order is better than nothing.
+            found = found if cut and len(sought) < limit else sought
+        if query.before or query.after:
+            # For some patterns ripgrep tells context of what it then finds to be no match.
+            matching = {row.path for row in found if row.match}
+            found = [row for row in found if row.path in matching]
+        found.sort(key=lambda row: (_key(row.path, full), row.line))
+        matches = (row.path for row in found if row.match)
+        large = await self._too_large(matches if cut else islice(matches, limit + 1), cut)
+        return [row for row in found if row.path not in large] if large else found, cut
+
+    async def _rows(
+        self, query: Query, arguments: list[str], cap: int, progress: Progress
+    ) -> tuple[list[Row], bool, Cut]:
+        """Return what was found, whether there was more, and why the search ended early."""
+        found: list[Row] = []
+        matches = 0
+        async with self.run(*arguments) as run, aclosing(_records(run)) as records:
+            async for path, rest in records:
+                if isinstance(rest, int):
+                    # What stands in its first bytes is searched before it is looked for a NUL.
+                    while (
+                        rest < HEAD and self.scope.file is None and found and found[-1].path == self.within.name(path)
+                    ):
+                        matches -= found.pop().match
+                    continue
+                row = self._row(path, rest)
+                if row is None:
+                    continue
+                found.append(row)
+                if self.sizes:
+                    self.sizes.note(row.path)
+                if row.match:
+                    matches += 1
+                    if matches > cap or (len(found) > MAX_ROWS and "--sort=path" not in arguments):
+                        return found, True, None
+                    if progress.wanted:
+                        await progress(matches, None, f"{matches} matches")
+            return found, False, _judged(run, await run.wait(), query.shown)
+
+    def _row(self, path: bytes, rest: bytes) -> Row | None:
+        head = LINE.match(rest)
+        if not head:
+            return None
+        name = self.within.name(path)
+        if not self.scope.meant(name):
+            return None
+        text = rest[head.end() :].removesuffix(b"\r")
+        return Row(name, int(head[1]), excerpt(text, int(head[2]) - 1 if head[2] else 0), match=head[2] is not None)
+
+    async def _sorted_counts(self, query: Query, limit: int) -> tuple[list[tuple[str, int]], Cut]:
+        arguments = [
+            *query.for_ripgrep(),
+            *self._bound,
+            "--with-filename",
+            *query.line_ends,
+            "--count",
+            *(["--max-count=1"] if query.output == "files" else []),
+        ]
+        found: list[tuple[str, int]] = []
+        cut: Cut = None
+        for extra, cap in (([], limit * SURPLUS), (["--sort=path"], limit)):
+            before, found, full = found, [], False
+            async with self.run(*arguments, *extra) as run, aclosing(_records(run)) as records:
+                async for path, count in records:
+                    name = self.within.name(path)
+                    if isinstance(count, bytes) and count.strip().isdigit() and self.scope.meant(name):
+                        found.append((name, int(count)))
+                        if self.sizes:
+                            self.sizes.note(name)
+                    full = len(found) > cap
+                    if full:
+                        break
+                else:
+                    cut = _judged(run, await run.wait(), query.shown)
+            if cut and len(found) < limit:
+                found = before or found
+            if not full:
+                break
+        found.sort(key=lambda one: _key(one[0], full))
+        large = await self._too_large((path for path, _ in (found if cut else found[: limit + 1])), cut)
+        return [(path, count) for path, count in found if path not in large], cut
+
+    async def holding(self, line: str, ignore_case: bool) -> tuple[list[str], Cut]:
+        """Return the files of the scope that hold a text, sorted."""
+        arguments = ["--fixed-strings", *(["--ignore-case"] if ignore_case else []), f"--regexp={sendable(line)}"]
+        return await self._names(line, *arguments, f"--max-filesize={MAX_BYTES}", "--files-with-matches")
+
+    async def files(self) -> tuple[list[str], Cut]:
+        """Return the files of the scope, sorted, relative to its folder."""
+        if self.scope.file is not None:
+            return [self.scope.file], None
+        return await self._names("", "--files")
+
+    async def _names(self, shown: str, *arguments: str) -> tuple[list[str], Cut]:
+        found: list[str] = []
+        seen = 0
+        async with self.run(*arguments) as run, aclosing(run.lines(b"\0")) as names:
+            async for raw in names:
+                seen += 1
+                if seen > MAX_ENTRIES:
+                    return sorted(found), f"{MAX_ENTRIES} entries"
+                name = self.within.name(raw)
+                if self.scope.meant(name):
+                    found.append(name)
+            return sorted(found), _judged(run, await run.wait(), shown)
+
+    async def matching(self, texts: list[str], query: Query) -> list[int]:
+        """Return which of some one-line texts the pattern matches, by index and in their order."""
+        # Where a match could lie over two of them, what divides them is a NUL.
+        divided = b"\0" if query.spans else b"\n"
+        argv = [
+            *("--null-data" if argument == "--multiline" else argument for argument in query.for_ripgrep()),
+            "--line-number",
+            "--no-filename",
+            "--text",
+            f"--max-count={query.limit + 1}",
+            "--",
+            "-",
+        ]
+        lines = divided.join(text.encode("utf-8", "surrogateescape") for text in texts)
+        found: list[int] = []
+        with self.within.opened() as fd:
+            async with self.program.start(argv, cwd=fd, timeout=self.left, stdin=lines) as run:
+                async for line in run.lines(divided):
+                    number = line.partition(b":")[0]
+                    if number.isdigit():
+                        found.append(int(number) - 1)
+                ended = await run.wait()
+        _judged(run, ended, query.shown)
+        return found
+
+
+async def _records(run: Streaming) -> AsyncGenerator[tuple[bytes, bytes | int], None]:
+    """Yield (path, what is said of it) for each line of output that begins with a path.
+
+    Of a file in which there is a NUL, behind its hits, (path, where that is).
+    """
+    pending = b""
+    async with aclosing(run.lines(longest=LONGEST)) as lines:
+        async for line in lines:
+            # No path goes on in this way.
+            if pending and (line.startswith(b"./") or line == b"--") and (nul := _NUL.fullmatch(pending)):
+                yield nul[1], int(nul[2])
+                pending = b""
+            path, null, rest = (pending + line).partition(b"\0")
+            # A path that holds a line break comes in pieces; what is said of it holds none.
+            pending = path + b"\n" if not null and path.startswith(b"./") else b""
+            if null:
+                yield path, rest
+    if nul := _NUL.fullmatch(pending):
+        yield nul[1], int(nul[2])
+
+
+def _judged(run: Streaming, ended: Ended, pattern: str) -> Cut:
+    """Return why a search ended early; ToolError bad_pattern where ripgrep refused the pattern, unavailable where it failed."""
+    if run.timed_out:
+        return f"{WALK_SECONDS:g} s"
+    # Files that cannot be read go without a message, so what else is told is about the pattern.
+    if ended.status == 2 and (message := run.stderr_tail.strip()):
+        if message.startswith(_NO_FOLDER):
+            raise ToolError(Code.NOT_A_DIRECTORY, "the folder was removed while it was searched")
+        raise _refused(pattern, message)
+    if ended.signal is None and ended.status > 2:
+        # It did not get as far as searching: a library of it is missing, say.
+        raise ToolError(Code.UNAVAILABLE, f"ripgrep does not run: it ended with status {ended.status}")
+    return "ripgrep was killed" if ended.signal else None
+
+
+def _refused(pattern: str, message: str) -> ToolError:
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    why = next((line for line in reversed(lines) if line.startswith("error")), lines[-1])
+    why = why.removeprefix("error: ").removeprefix("rg: ")
+    if (len(pattern) - len(pattern.rstrip("\\"))) % 2:
+        # It escapes the bracket that closes the group which the pattern is put into, and that would be told.
+        why = "it ends in a backslash that escapes nothing"
+    return ToolError(
+        Code.BAD_PATTERN,
+        f"{pattern[:200]} is not a regular expression: {why[:300]}",
+        'match="literal" takes it as it is',
+    )

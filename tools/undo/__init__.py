@@ -1,0 +1,1 @@
+"""What undo needs to give back what a call changed."""

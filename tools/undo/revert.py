@@ -1,0 +1,221 @@
+"""Taking back what a call did: first every file is looked at, then all is changed or nothing."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+from ...safety.errors import Code, ToolError
+from ...safety.os_errors import refusal
+from ...safety.path_jail.roots import Place
+from ...safety.writes import fs_ops as entries
+from ...safety.writes.batch import Change, change_all
+from .changes import Content, Made, Moved, Put, Step, touched
+from .journal import MAX_CALLS, Entry, History, Journal, content_after, current, made
+
+Contents = dict[Path, Content | None]
+
+
+@dataclass
+class Reverted:
+    """What undo did. files: what each file holds that it wrote or removed. moves: paths from and to."""
+
+    entry: Entry
+    restored: list[Place] = field(default_factory=list)
+    removed: list[Place] = field(default_factory=list)
+    files: Contents = field(default_factory=dict)
+    moves: list[tuple[Path, Path]] = field(default_factory=list)
+
+
+def revert(history: History, call_id: str | None, journal: Journal) -> Reverted:
+    """Take back a call of this session, or the latest one. ToolError not_found, refused, changed_since, protected_path."""
+    while True:
+        entry = _chosen(history, call_id)
+        with _held(entry):
+            if not entry.undoable or entry.undone:
+                if call_id is None:
+                    continue
+                raise _nothing(call_id)
+            steps = list(entry.steps)
+            there = _checked(entry, history)
+            taken = _take_back(steps, there, history)
+            with history.lock:
+                journal.entry.undid = entry
+                entry.turn(True)
+            journal.note(taken)
+            return _told(entry, taken)
+
+
+def _chosen(history: History, call_id: str | None) -> Entry:
+    entry = history.latest() if call_id is None else history.find(call_id)
+    if entry is None:
+        if call_id is None:
+            raise ToolError(Code.NOT_FOUND, "this session has no change left that can be undone")
+        raise ToolError(
+            Code.NOT_FOUND,
+            f"no change by call {call_id[:100]} is kept for this session",
+            f"_meta.call_id of an answer names it; the latest {MAX_CALLS} are kept",
+        )
+    if entry.refused:
+        raise ToolError(Code.REFUSED, f"{entry.tool} ({entry.call_id}) cannot be undone: {entry.refused}")
+    if not entry.undoable or entry.undone:
+        raise _nothing(entry.call_id)
+    return entry
+
+
+def _nothing(call_id: str) -> ToolError:
+    return ToolError(
+        Code.NOT_FOUND, f"nothing is left of {call_id} to undo", "it changed nothing, or is undone already"
+    )
+
+
+@contextmanager
+def _held(entry: Entry) -> Iterator[None]:
+    places = touched(entry.steps)
+    if not places:
+        yield
+        return
+    with places[0].roots.locks.hold(*(place.absolute for place in places)):
+        yield
+
+
+def _checked(entry: Entry, history: History) -> Contents:
+    """Return what each file holds that is to change. ToolError changed_since unless all is as the call left it."""
+    left: dict[Path, tuple[Place, Content | Moved | Made | None]] = {}
+    for step in entry.steps:
+        match step:
+            case Put():
+                left[step.place.path] = step.place, step.after
+            case Moved():
+                left[step.old.path] = step.old, None
+                left[step.new.path] = step.new, step
+            case Made():
+                left[step.folder.path] = step.folder, None if step.gone else step
+    there: Contents = {}
+    folders_only = all(isinstance(step, Made) for step in entry.steps)
+    for path, (place, state) in left.items():
+        try:
+            match state:
+                case Made():
+                    as_left = _is_folder(place, {p.name for p in left if p.parent == path} if folders_only else None)
+                case Moved():
+                    as_left = history.signed(place) == state.left
+                case _:
+                    now = current(place, state.size if state else 0)
+                    as_left = now is None if state is None else now is not None and now.same(state)
+                    there[path] = now
+        except (OSError, ToolError):
+            as_left = False
+        if not as_left:
+            raise ToolError(
+                Code.CHANGED_SINCE,
+                f"{place.shown} has changed since {entry.tool} ({entry.call_id})",
+                "undo what changed it first, or restore it by hand",
+            )
+    return there
+
+
+def _is_folder(place: Place, may_hold: set[str] | None) -> bool:
+    fd = place.open_folder()
+    try:
+        return may_hold is None or set(os.listdir(fd)) <= may_hold
+    finally:
+        os.close(fd)
+
+
+def _take_back(steps: Sequence[Step], there: Contents, history: History) -> list[Step]:
+    """Take steps back, the last first, and return what that did as steps. On failure all is as before."""
+    done: list[Step] = []
+    try:
+        for is_put, group in groupby(reversed(steps), key=lambda step: isinstance(step, Put)):
+            if is_put:
+                done += _put_back([step for step in group if isinstance(step, Put)], there, history)
+            else:
+                for step in group:
+                    done += _turned(step, history)
+    except BaseException as failure:
+        try:
+            if done:
+                _take_back(done, {step.place.path: step.after for step in done if isinstance(step, Put)}, history)
+        except (ToolError, OSError) as second:
+            first = failure.error if isinstance(failure, ToolError) else str(failure)
+            told = f"{first}; what was undone by then could not be taken back: {second}"
+            raise ToolError(Code.REFUSED, told, "look at the files that the call had changed") from None
+        raise
+    return done
+
+
+def _put_back(puts: Sequence[Put], there: Contents, history: History) -> list[Step]:
+    changes = []
+    for put in puts:
+        # Where another step has just moved away what was there, nothing is.
+        now, wanted = there.get(put.place.path), put.before
+        changes.append(
+            Change(
+                put.place,
+                data=wanted.data if wanted else None,
+                expect=now.seen if now else None,
+                mode=wanted.mode if wanted and not wanted.link else None,
+                link=wanted is not None and wanted.link,
+                owner=wanted.owner if wanted else None,
+                attributes=wanted.attributes if wanted else None,
+            )
+        )
+    by_path = {put.place.path: put for put in puts}
+    out: list[Step] = []
+    for changed in change_all(changes):
+        place = changed.change.place
+        after = content_after(changed)
+        put = by_path[place.path]
+        former = put.before
+        if after and after.seen and former and former.seen:
+            history.renewed.put_back(after.seen, former.seen)
+        out += made(changed.folders)
+        out.append(Put(place, there.get(place.path), after, put.quiet))
+    return out
+
+
+def _turned(step: Step, history: History) -> list[Step]:
+    match step:
+        case Moved():
+            moved = entries.move(step.new, step.old)
+            back = Moved(step.new, step.old, history.left(step.old), step.to_trash, step.from_trash)
+            return [*made(moved.folders), back]
+        case Made(folder, mode, gone=True):
+            with folder.parent() as (dir_fd, name):
+                try:
+                    os.mkdir(name, mode, dir_fd=dir_fd)
+                except OSError as e:
+                    raise refusal(e, folder.shown) from None
+            return [Made(folder, mode)]
+        case Made(folder, mode):
+            # A folder that holds something else meanwhile stays.
+            with suppress(OSError), folder.parent() as (dir_fd, name):
+                os.rmdir(name, dir_fd=dir_fd)
+                return [Made(folder, mode, gone=True)]
+            return []
+        case Put():
+            raise AssertionError("files are put back many at a time")
+
+
+def _told(entry: Entry, taken: Sequence[Step]) -> Reverted:
+    done = Reverted(entry)
+    for step in taken:
+        match step:
+            case Put(place, _, after):
+                if not step.quiet:
+                    (done.restored if after else done.removed).append(place)
+                done.files[place.path] = after
+            case Moved():
+                if not step.to_trash:
+                    done.restored.append(step.new)
+                if not step.from_trash:
+                    done.removed.append(step.old)
+                done.moves.append((step.old.path, step.new.path))
+            case Made():
+                (done.removed if step.gone else done.restored).append(step.folder)
+    back = {place.path for place in done.restored}
+    done.removed = [place for place in done.removed if place.path not in back]
+    return done

@@ -1,0 +1,183 @@
+"""Running a project's own tool and reporting what it said."""
+
+import asyncio
+import contextlib
+import os
+import re
+import shlex
+import stat
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from mcp_types import TextContent
+
+from ...safety.errors import Code, ToolError
+from ...safety.path_jail.roots import FIND, Place
+from ...safety.text import visible_name
+from ...sandbox.process.runner import Finished, Seen
+from ...sandbox.programs import Toolchains
+from ..exec_result import ExecResult
+from ..progress import Progress
+from ..results import Answer, Budget, Text, at_most
+
+REPORT_BYTES = 64 << 20
+"""How much of a report is read; a guess that no project comes near."""
+
+SNIFFED = 1 << 20
+"""Bytes of a project file that are looked at to find out what the project uses."""
+
+
+NAMES_SEEN = 1000
+"""Entries of a folder that are looked at to find out what language it holds; a guess."""
+
+
+async def run(
+    toolchains: Toolchains, progress: Progress, argv: Sequence[str], timeout: float, seen: Seen | None = None
+) -> Finished:
+    """Run argv in the base, reporting the seconds it has taken. ToolError(unavailable) where it is not installed."""
+    ticking = asyncio.create_task(_tick(progress, timeout)) if progress.wanted else None
+    try:
+        return await toolchains.run(argv, timeout=timeout, seen=seen)
+    finally:
+        if ticking:
+            ticking.cancel()
+
+
+def report(
+    headline: str,
+    argv: Sequence[str],
+    done: Finished,
+    failures: Finished | None = None,
+    note: str = "",
+    more: str | None = "narrow the path",
+) -> "Report":
+    """Return the headline, the command line, the exec form, and last a note if there is one.
+
+    failures: what alone is told where the whole does not fit. more: how to get what even so is cut.
+    """
+    last = f"\n({note})" if note else ""
+
+    def form(finished: Finished) -> str:
+        return f"{headline}\n$ {visible_name(shlex.join(argv))}\n{ExecResult.of(finished).rendered()}{last}"
+
+    return Report(form(done), more, failures=form(failures) if failures else None)
+
+
+def insist(path: Place, selector: str = "(?!)") -> None:
+    """ToolError not_found where a path names nothing. selector: what may stand behind the name of a file, a pattern."""
+    name = re.sub(rf"(?:{selector})\Z", "", "/".join(path.parts), flags=re.DOTALL)
+    file = replace(path, parts=tuple(filter(None, name.split("/"))))
+    if path.stat() is None and file.stat() is None:
+        raise ToolError(Code.NOT_FOUND, f"there is no {file.shown}", file.similar() or FIND)
+
+
+@dataclass(frozen=True)
+class Report(Text):
+    """A text of which only the failures count where it has to be cut."""
+
+    failures: str | None = None
+
+    def fit(self, budget: Budget) -> Answer:
+        """Return the whole, or what is about failures with as much of it as fits."""
+        cut = budget.fit(self.body, self.more)
+        truncated = cut.truncated
+        if truncated and self.failures is not None:
+            total = truncated["tokens"]
+            cut = budget.fit(self.failures, self.more)
+            left = at_most(cut.text) // 4 if cut.tokens is None else cut.tokens
+            truncated = {"tokens": total, "cut": max(1, total - left)}
+        meta = dict(self.meta) | ({"truncated": truncated} if truncated else {})
+        return Answer([TextContent(type="text", text=cut.text)], meta=meta, tokens=cut.tokens)
+
+
+def written(file: str) -> bytes:
+    """Return a report that a project's own code wrote, or could put something else in the place of; empty if so."""
+    return _beginning(file, REPORT_BYTES)
+
+
+def operand(path: Place) -> str:
+    """Return a path as an argument that no program takes for an option."""
+    name = path.shown
+    return f"./{name}" if name.startswith(("-", "+", "@")) else name
+
+
+class Project:
+    """The files in the base that say what a project uses. Nothing is run and no link is followed."""
+
+    def __init__(self, base: str) -> None:
+        """Look at the folder base."""
+        self._base = base
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is a file of this name."""
+        with contextlib.suppress(OSError):
+            return stat.S_ISREG(os.stat(os.path.join(self._base, name)).st_mode)
+        return False
+
+    def has_folder(self, name: str) -> bool:
+        """Tell whether there is a folder of this name."""
+        return os.path.isdir(os.path.join(self._base, name))
+
+    def names(self) -> list[str]:
+        """Return the names in the base."""
+        with contextlib.suppress(OSError):
+            return sorted(os.listdir(self._base))
+        return []
+
+    def extensions(self, ignored: Collection[str]) -> set[str]:
+        """Return the extensions of files in the base and in its folders, but ignored and hidden ones."""
+        found: set[str] = set()
+        folders = [self._base]
+        for folder in folders:
+            with contextlib.suppress(OSError), os.scandir(folder) as entries:
+                for entry in islice(entries, NAMES_SEEN):
+                    if entry.is_file(follow_symlinks=False):
+                        found.add(os.path.splitext(entry.name)[1])
+                    elif folder == self._base and entry.name not in ignored and not entry.name.startswith("."):
+                        folders.append(entry.path)
+        return found
+
+    def text(self, name: str) -> str:
+        """Return the beginning of a file, empty where there is none."""
+        return _beginning(os.path.join(self._base, name), SNIFFED).decode("utf-8-sig", "replace")
+
+    def program(self, name: str) -> str:
+        """Return what runs a Python program: that of the project's own environment, or the one on the PATH."""
+        for folder in (".venv", "venv"):
+            path = os.path.join(self._base, folder, "bin", name)
+            if os.access(path, os.X_OK):
+                return path
+        return name
+
+    def bundled(self, argv: list[str], gem: str | None = None) -> list[str]:
+        """Return argv, behind `bundle exec` where there is a Gemfile; with gem only where that names it."""
+        if not self.has("Gemfile"):
+            return argv
+        listed = gem is None or re.search(rf"\b{re.escape(gem)}\b", self.text("Gemfile") + self.text("Gemfile.lock"))
+        return ["bundle", "exec", *argv] if listed else argv
+
+
+def _beginning(file: str, most: int) -> bytes:
+    """Return the beginning of a regular file; empty for anything else, without following a link or waiting."""
+    try:
+        fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return b""
+        with open(fd, "rb", closefd=False) as handle:
+            return handle.read(most)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
+
+
+async def _tick(progress: Progress, timeout: float) -> None:
+    start = time.monotonic()
+    while True:
+        await asyncio.sleep(0.5)
+        await progress(round(time.monotonic() - start, 1), timeout, "running")
