@@ -3,26 +3,14 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from textwrap import wrap
 from types import MappingProxyType
-from typing import Any
 
 from tool_page import tools_md
 
+from toolbox_mcp.server.config.example import example_yaml
 from toolbox_mcp.server.config.kinds import as_yaml
-from toolbox_mcp.server.config.settings import ALIASES, SECTIONS, Setting, table
+from toolbox_mcp.server.config.settings import ALIASES, SECTIONS, table
 from toolbox_mcp.tools.catalogue import TOOLS
-
-_WIDTH = 100
-
-EXAMPLE_HEAD = """\
-# Settings of toolbox-mcp, each with its default. Take the `#` off a line to change it.
-#
-# The file is read from the user's configuration folder (Linux: ~/.config/toolbox-mcp/config.yaml, macOS:
-# ~/Library/Application Support/toolbox-mcp/config.yaml, Windows: %APPDATA%\\toolbox-mcp\\config.yaml) or from where
-# --config says, and never from inside a root. Relative paths belong to the folder of this file.
-# `toolbox-mcp config --show` tells what holds and where it came from.
-"""
 
 CONFIGURATION_HEAD = """\
 # Configuration
@@ -76,21 +64,6 @@ printed. Keys of search services come from the environment or the settings file;
 """
 
 
-def example_yaml() -> str:
-    """Return toolbox.example.yaml: every setting, commented out, with its meaning and default."""
-    out = [EXAMPLE_HEAD]
-    for name, about in table().items():
-        if name in SECTIONS:
-            title = SECTIONS[name]
-            out.append(f"\n# --- {title} {'-' * (_WIDTH - len(title) - 7)}\n")
-        out.append("\n")
-        out += [f"# {line}\n" for line in wrap(f"{about.meaning} ({about.kind.expected})", _WIDTH - 2)]
-        if about.default_text:
-            out.append(f"# Default: {about.default_text}.\n")
-        out.append(f"#{name}: {as_yaml(_example(about))}\n")
-    return "".join(out)
-
-
 def configuration_md() -> str:
     """Return docs/configuration.md: the rules, and a table of every setting for each section."""
     out = [CONFIGURATION_HEAD]
@@ -137,21 +110,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in stale:
         sys.stdout.write(f"{name} {'is not fresh' if check else 'written'}\n")
     return 1 if check and stale else 0
-
-
-_SHOWN_INSTEAD: Mapping[str, Any] = MappingProxyType(
-    {
-        "roots": ["~/project"],
-        "root": "~/project",
-        "records_file": "~/.local/state/toolbox-mcp/records.sqlite3",
-        "allowed_hosts": ["localhost:8765", "127.0.0.1:8765", "[::1]:8765"],
-    }
-)
-"""What the example shows for settings whose default is worked out at start."""
-
-
-def _example(about: Setting) -> Any:
-    return _SHOWN_INSTEAD.get(about.name, about.kind.show(about.default))
 
 
 def _code(text: str) -> str:

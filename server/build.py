@@ -72,7 +72,7 @@ def lacking(config: Config, catalogue: Iterable[Tool] = TOOLS) -> list[str]:
     groups = {tool.name: tool.group for tool in catalogue}
     found = [] if config.profile in ("toolbox", *groups.values()) else [f"profile: {config.profile}"]
     if not isinstance(config.toolsets, str):
-        found += [f"toolsets: {group}" for group in config.toolsets if group not in groups.values()]
+        found += [f"toolsets: {name}" for name in config.toolsets if name not in groups and name not in groups.values()]
     if not isinstance(config.exec_tools, str):
         found += [f"exec_tools: {name}" for name in config.exec_tools if name not in groups]
     return found
@@ -148,7 +148,7 @@ async def assembled(
         )
         pipeline = Pipeline(
             exposure(config, catalogue),
-            Policy(roots, config.allowed_commands),
+            Policy(roots, config.commands),
             settings,
             Rules(
                 allow_unsafe=config.allow_unsafe,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from .config.checks import without_effect
 from .config.errors import ConfigError
 from .config.flags import Parser, flag_names, flag_parser, read_flags, refuse_flag
 from .config.kinds import did_you_mean
@@ -33,7 +34,8 @@ COMMANDS: Mapping[str, str] = {
     "tools": "list the tools: group, access, whether exposed or why not, tokens of the listing",
     "call": "make one call through the same pipeline and print the answer; exit 1 if it is an error",
     "doctor": "tell what works here; exit 1 if the configuration needs something that is missing",
-    "config": "print every setting, its value and where it came from",
+    "config": "print every setting, its value and where it came from; --example prints a settings file",
+    "install": "add this server to the configuration of a client, after showing the change",
     "log": "print the records of calls, newest first",
 }
 
@@ -44,7 +46,8 @@ enabled. Flags may stand before or after the command."""
 EXAMPLES = """\
 examples:
   toolbox-mcp --root ~/project                      read-only tools over a project, on stdin and stdout
-  toolbox-mcp --root . --enable-exec --allow-command pytest
+  toolbox-mcp --root . --preset coder               also edit, run programs and tests, commit
+  toolbox-mcp install claude-code --root . --preset beside
   toolbox-mcp --root . --transport http --port 8765
   toolbox-mcp tools --root . --enable-exec
   toolbox-mcp call read_file '{"path": "README.md"}' --root ."""
@@ -111,11 +114,17 @@ def _run(argv: Sequence[str], around: Surroundings) -> int:
     asked = _command(flags.rest, around)
     if asked is None:
         return 0
-    config = load_flags(flags, around.env, cwd=around.cwd)
+    if asked.command == "config" and asked.example:
+        from .config.example import example_yaml
+
+        around.out.write(example_yaml())
+        return 0
+    config = load_flags(flags, around.env, cwd=around.cwd, serves=asked.command in ("serve", "call"))
     match asked.command:
         case "tools":
             from .commands.serve import tool_table
 
+            _warn(config, around)
             around.out.write(tool_table(config, as_json=asked.json))
             return 0
         case "call":
@@ -125,10 +134,23 @@ def _run(argv: Sequence[str], around: Surroundings) -> int:
 
             return examine(config, around.env, around.out, as_json=asked.json)
         case "config":
-            from .commands.config import show
+            from .commands.config import checked, show
 
-            around.out.write(show(config, as_json=asked.json))
+            _warn(config, around)
+            around.out.write(checked(config) if asked.check else show(config, as_json=asked.json))
             return 0
+        case "install":
+            from .commands.install import install
+
+            return install(
+                asked.client,
+                config,
+                around.out,
+                around.stdin,
+                print_only=asked.print,
+                remove=asked.remove,
+                yes=asked.yes,
+            )
         case "log":
             from .commands.log import Wanted, print_log
 
@@ -138,7 +160,13 @@ def _run(argv: Sequence[str], around: Surroundings) -> int:
             return around.guard(lambda: _serve(config, around))
 
 
+def _warn(config: Config, around: Surroundings) -> None:
+    for warning in without_effect(config, config.sources):
+        around.err.write(f"toolbox-mcp: warning: {warning}\n")
+
+
 def _serve(config: Config, around: Surroundings) -> int:
+    _warn(config, around)
     with quick_imports(web=config.transport != "stdio"):
         from .commands.serve import serve
 
@@ -247,7 +275,16 @@ def _command_parser(name: str) -> Parser:
         parser.add_argument("name", metavar="NAME", help="name of the tool")
         parser.add_argument("arguments", metavar="JSON", nargs="?", default="{}", help="its arguments; - reads stdin")
     if name == "config":
-        parser.add_argument("--show", action="store_true", help="print the settings, which is all this command does")
+        parser.add_argument("--show", action="store_true", help="print the settings (the default)")
+        parser.add_argument("--check", action="store_true", help="only say whether the settings hold; exit 2 if not")
+        parser.add_argument("--example", action="store_true", help="print a settings file with every setting")
+    if name == "install":
+        from .commands.install import CLIENTS
+
+        parser.add_argument("client", metavar="CLIENT", choices=sorted(CLIENTS), help=", ".join(sorted(CLIENTS)))
+        parser.add_argument("--print", action="store_true", help="print the entry and change nothing")
+        parser.add_argument("--remove", action="store_true", help="take the entry out again")
+        parser.add_argument("--yes", action="store_true", help="do not ask")
     if name == "log":
         parser.add_argument("--follow", action="store_true", help="go on with each call as it ends")
         parser.add_argument("--tool", metavar="NAME", help="only calls of this tool")

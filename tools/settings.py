@@ -22,7 +22,7 @@ class ToolSettings:
     respect_gitignore: bool = True
     max_grep_matches: int = 200
     regex_timeout: float = 2.0
-    command_timeout: float = 30.0
+    command_timeout: float = 120.0
     toolchain_timeout: float = 600.0
     shell_timeout: float = 60.0
     max_tool_timeout: float = 600.0

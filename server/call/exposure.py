@@ -55,7 +55,7 @@ class Exposure:
 
 def expose(catalogue: Iterable[Tool], gate: Gate) -> Exposure:
     """Apply the switches to the catalogue. The listing is sorted by name."""
-    tools = {t.name: t for t in catalogue if gate.toolsets is None or t.group in gate.toolsets}
+    tools = {t.name: t for t in catalogue if gate.toolsets is None or {t.name, t.group} & {*gate.toolsets}}
     closed = {name: refusal for name, t in tools.items() if (refusal := gate.refusal(t))}
     listed = tuple(sorted(name for name in tools if gate.list_disabled or name not in closed))
     return Exposure(MappingProxyType(tools), MappingProxyType(closed), listed)

@@ -40,3 +40,9 @@ def show(config: Config, *, as_json: bool) -> str:
             out.append(f"\n{SECTIONS[name]}\n")
         out.append(f"  {name:{width}}{as_yaml(value):40}  {config.sources[name]}\n")
     return "".join(out)
+
+
+def checked(config: Config) -> str:
+    """Return one line that says that the settings hold, and which file they were read from."""
+    set_here = sum(source != "default" for source in config.sources.values())
+    return f"the settings hold: {set_here} set, file {config.config_file or 'none'}\n"

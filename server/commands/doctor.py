@@ -19,6 +19,7 @@ from ..budget.tokenizers import encoding_of, tokenizer_for
 from ..call.override_log import unsafe_logger
 from ..config.errors import ConfigError
 from ..config.load import Config
+from ..config.presets import DEV_COMMANDS
 
 OK, ABSENT, MISSING = "ok", "absent", "MISSING"
 """States: works; is not here and not needed; is not here although the configuration needs it."""
@@ -77,7 +78,7 @@ def findings(config: Config, env: Mapping[str, str]) -> Iterator[Finding]:
         yield _unsafe_logger(config)
     yield _search(config)
     for name in config.allowed_commands:
-        yield _program(name, env, "in allowed_commands", needed=True)
+        yield _dev_commands(env) if name == "@dev" else _program(name, env, "in allowed_commands", needed=True)
     for name, use in OPTIONAL.items():
         yield _program(name, env, use, needed=False)
 
@@ -93,6 +94,13 @@ def _absent(name: str, detail: str, *, needed: bool) -> Finding:
 def _program(name: str, env: Mapping[str, str], use: str, *, needed: bool) -> Finding:
     place = which(name, env)
     return Finding(name, OK, place) if place else _absent(name, f"not installed ({use})", needed=needed)
+
+
+def _dev_commands(env: Mapping[str, str]) -> Finding:
+    absent = [name for name in DEV_COMMANDS if which(name, env) is None]
+    return Finding(
+        "@dev", OK, f"{len(DEV_COMMANDS) - len(absent)} of {len(DEV_COMMANDS)} installed, not {', '.join(absent)}"
+    )
 
 
 def _roots(config: Config) -> Finding:

@@ -1,7 +1,7 @@
 """Checks over several settings, which no single one can make."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...sandbox.environment import own
@@ -28,6 +28,17 @@ def check(settings: Settings) -> None:
     for name in settings.env_passthrough:
         if own(name):
             raise ConfigError(f"env_passthrough: {name} is for this server alone")
+
+
+def without_effect(settings: Settings, sources: Mapping[str, str]) -> list[str]:
+    """Return a warning for each switch that was set but waits for another one; sources as in Config."""
+    if settings.enable_exec_tools:
+        return []
+    named = [name for name in ("exec_tools", "enable_shell", "allowed_commands") if sources[name] != "default"]
+    return [
+        f"{name} ({sources[name]}) has no effect while enable_exec_tools is false; add --enable-exec, or a --preset"
+        for name in named
+    ]
 
 
 def outside(path: Path, roots: Sequence[Path], what: str, reason: str, nowhere: str) -> None:

@@ -22,6 +22,7 @@ SECRETS: Mapping[str, str] = {
 
 _METAVARS = {
     "roots": "DIR",
+    "preset": "reader|editor|coder|beside",
     "profile": "toolbox|orbiter|llmtools",
     "toolsets": "GROUP,...",
     "exec_tools": "TOOL,...",
@@ -35,6 +36,7 @@ _METAVARS = {
 _GROUPS = {
     "What the tools may use": (
         "roots",
+        "preset",
         "toolsets",
         "enable_exec_tools",
         "exec_tools",

@@ -339,17 +339,17 @@ def tool_name() -> Kind[str]:
 
 
 def group_name(others: tuple[str, ...]) -> Kind[str]:
-    """Accept the name of a tool group; others are groupings that are no toolset."""
+    """Accept the name of a tool group or of a tool; others are groupings that are no toolset."""
 
     def read(raw: object, at: Reading) -> str:
         name = raw.strip() if isinstance(raw, str) else ""
         groups = dict.fromkeys(group for group in at.tools.values() if group not in others)
-        if name not in groups:
-            hint = f"{name} is a tool of the group {at.tools[name]}" if name in at.tools else did_you_mean(name, groups)
-            raise Unfit(f"one of the groups {', '.join(groups)}", raw, hint)
+        if name not in groups and name not in at.tools:
+            near = did_you_mean(name, groups) or did_you_mean(name, at.tools)
+            raise Unfit(f"a tool or one of the groups {', '.join(groups)}", raw, near)
         return name
 
-    return Kind("the name of a group", read)
+    return Kind("the name of a group or tool", read)
 
 
 def object_name_or(kind: Kind[Any]) -> Kind[Any]:

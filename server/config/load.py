@@ -1,4 +1,4 @@
-"""The configuration: defaults, then the settings file, then the environment, then flags.
+"""The configuration: defaults, then the preset, then the settings file, then the environment, then flags.
 
 Pure but for reading the settings file and the token file, and for looking where paths lead.
 """
@@ -18,6 +18,7 @@ from .file import Entry, read_settings
 from .flags import SECRETS, Flags, flag_names, read_flags, refuse_flag
 from .kinds import Reading, Unfit, did_you_mean
 from .names import KNOWN_TOOLS
+from .presets import expanded, preset_file
 from .settings import ALIASES, INTERPRETERS, Setting, Settings, table
 from .user_dirs import Places, places
 
@@ -51,6 +52,11 @@ class Config(Settings):
     def fs_root(self) -> Path:
         """The other name of root."""
         return self.root
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The names of the commands that bash and process_start may run."""
+        return expanded(self.allowed_commands)
 
     @property
     def own_files(self) -> tuple[Path, ...]:
@@ -153,8 +159,12 @@ def load_flags(
     known_tools: Mapping[str, str] = KNOWN_TOOLS,
     overrides: Mapping[str, object] | None = None,
     platform: str = sys.platform,
+    serves: bool = True,
 ) -> Config:
-    """As load, for flags that were taken out of a command line with more in it."""
+    """As load, for flags that were taken out of a command line with more in it.
+
+    serves: false for a command that serves no folder. It may run in the home folder, where a terminal opens, without a root.
+    """
     user = places(env, platform)
     at = Reading(cwd, user.home, known_tools)
     layers = [_from_environment(env, platform), _from_flags(flags), _overrides(overrides or {})]
@@ -162,16 +172,18 @@ def load_flags(
     entries = read_settings(file) if file else {}
     if file:
         only_roots = _from_file(file, {key: entry for key, entry in entries.items() if key in _ROOTS})
-        roots, _ = _chosen_roots([only_roots, *layers], at, user)
-        outside(
-            file,
-            roots,
-            "the settings file",
-            "what the tools can write must not configure them; name one elsewhere with --config",
-            NO_FILE,
-        )
+        roots, roots_from = _chosen_roots([only_roots, *layers], at, user, serves)
+        if serves or roots_from != "default":
+            outside(
+                file,
+                roots,
+                "the settings file",
+                "what the tools can write must not configure them; name one elsewhere with --config",
+                NO_FILE,
+            )
         layers.insert(0, _from_file(file, entries))
-    roots, roots_from = _chosen_roots(layers, at, user)
+    layers.insert(0, _from_preset(layers, at))
+    roots, roots_from = _chosen_roots(layers, at, user, serves)
     raws = {name: raw for layer in layers for name, raw in layer.items() if name not in _ROOTS}
     for name, about in table().items():
         if about.elsewhere and name not in raws and env.get(about.elsewhere):
@@ -187,7 +199,8 @@ def load_flags(
         known_tools=known_tools,
     )
     made = replace(config, tokens=read_tokens(config.token_file, env.get("TOOLBOX_TOKEN")))
-    made._check()
+    if serves or roots_from != "default":
+        made._check()
     return made
 
 
@@ -204,6 +217,18 @@ def _from_file(path: Path, entries: Mapping[str, Entry]) -> _Layer:
     for key, entry in entries.items():
         where = f"{path}:{entry.line}"
         _put(layer, key, _Raw(entry.raw, "file", where, path.parent))
+    return layer
+
+
+def _from_preset(layers: Sequence[_Layer], at: Reading) -> _Layer:
+    """Return the settings of the preset that the last of the layers chooses."""
+    chosen = [layer["preset"] for layer in layers if "preset" in layer]
+    name = _read(table()["preset"], chosen[-1], at) if chosen else table()["preset"].default
+    if name == table()["preset"].default:
+        return {}
+    layer: _Layer = {}
+    for key, entry in read_settings(preset_file(name)).items():
+        _put(layer, key, _Raw(entry.raw, f"preset {name}", f"preset {name}"))
     return layer
 
 
@@ -269,7 +294,7 @@ def _shown(got: object) -> str:
     return written if len(written) <= 80 else f"{written[:77]}..."
 
 
-def _chosen_roots(layers: Sequence[_Layer], at: Reading, user: Places) -> tuple[tuple[Path, ...], str]:
+def _chosen_roots(layers: Sequence[_Layer], at: Reading, user: Places, serves: bool) -> tuple[tuple[Path, ...], str]:
     """Return the roots and their source.
 
     root and roots are two spellings of one setting: the last source that has either decides alone, so that it
@@ -279,7 +304,7 @@ def _chosen_roots(layers: Sequence[_Layer], at: Reading, user: Places) -> tuple[
         if not layer.keys().isdisjoint(_ROOTS):
             first = layer.get("root") or layer["roots"]
             return _roots(layer, at), first.source
-    return (_default_root(at.folder, user),), "default"
+    return (_default_root(at.folder, user) if serves else _folder(at.folder, "the working directory"),), "default"
 
 
 def _roots(raws: Mapping[str, _Raw], at: Reading) -> tuple[Path, ...]:

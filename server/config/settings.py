@@ -32,6 +32,7 @@ from .kinds import (
     word_or,
 )
 from .names import PROFILES
+from .presets import PRESETS
 
 T = TypeVar("T")
 
@@ -125,6 +126,13 @@ class Settings:
         " `/` or the home folder only when named.",
         default_text="the working directory",
     )
+    preset: Literal["reader", "editor", "coder", "beside"] = setting(
+        one_of(*PRESETS),
+        "reader",
+        "Settings for one kind of work, below all others: reader only reads, editor also edits files, coder also runs programs,"
+        " beside is for clients with files and a shell of their own.",
+        flag="--preset",
+    )
     profile: Literal["toolbox", "orbiter", "llmtools"] = setting(
         one_of("toolbox", "orbiter", "llmtools"),
         "toolbox",
@@ -132,9 +140,9 @@ class Settings:
         flag="--profile",
     )
     toolsets: Literal["all", "none"] | tuple[str, ...] = setting(
-        word_or(("all", "none"), list_of(group_name(tuple(PROFILES)), "groups")),
+        word_or(("all", "none"), list_of(group_name(tuple(PROFILES)), "groups or tools")),
         "all",
-        "Tool groups that exist.",
+        "Tool groups, or single tools, that exist.",
         flag="--toolsets",
     )
     enable_exec_tools: bool = setting(
@@ -151,9 +159,9 @@ class Settings:
     )
     list_disabled: bool = setting(boolean(), False, "List exec tools that are not enabled.")
     allowed_commands: tuple[str, ...] = setting(
-        list_of(text("the bare name of an executable", _COMMAND), "names of executables"),
+        list_of(text("the bare name of an executable, or @dev", f"@dev|{_COMMAND}"), "names of executables"),
         (),
-        "Executables that bash and process_start may run, by exact name.",
+        "Executables that bash and process_start may run, by exact name; `@dev` stands for the usual ones of development.",
         flag="--allow-command",
         repeat=True,
     )
@@ -221,7 +229,7 @@ class Settings:
     tokenizer_model: str = setting(text("the name of a model"), "gpt-4o", "Model whose tokenizer counts.")
     regex_timeout: float = setting(seconds(), 2.0, "Seconds for one match attempt of a backtracking pattern.")
     max_grep_matches: int = setting(whole(1), 200, "Matches in one answer of grep_files and git_grep.")
-    command_timeout: float = setting(seconds(), 30.0, "Seconds for bash, git and sandbox runs; then they are killed.")
+    command_timeout: float = setting(seconds(), 120.0, "Seconds for bash, git and sandbox runs; then they are killed.")
     toolchain_timeout: float = setting(seconds(), 600.0, "Seconds for the tools of the verify group.")
     shell_timeout: float = setting(seconds(600), 60.0, "Seconds for each command of shell, and for run_script.")
     default_tool_timeout: float | None = setting(
@@ -267,7 +275,11 @@ class Settings:
     shell_max_commands: int = setting(whole(1), 64, "Commands in one call of shell.")
     shell_max_command_bytes: int = setting(whole(1), 65_536, "Bytes of one shell command.")
     shell_output_bytes: int = setting(whole(1024, 4_194_304), 262_144, "Bytes kept of each stream, from its end.")
-    shell_sandbox: bool = setting(boolean(), False, "Run shell commands in the sandbox, with the base writable.")
+    shell_sandbox: bool | Literal["auto"] = setting(
+        boolean_or("auto"),
+        False,
+        "Run shell commands in the sandbox, with the base writable; auto: where a sandbox works.",
+    )
     script_interpreters: Mapping[str, str] = setting(
         map_of(
             lower(text("an extension such as .py", r"\.[^\s/\\]+")),
@@ -329,9 +341,9 @@ class Settings:
         list_of(whole(1, 65_535), "ports"), (80, 443, 8080, 8443), "Ports the web tools may use."
     )
     web_private_allow: tuple[str, ...] = setting(
-        list_of(lower(text("host:port", rf"({_HOST}):[0-9]{{1,5}}")), "host:port pairs"),
+        list_of(lower(text("host:port or host:*", rf"({_HOST}):([0-9]{{1,5}}|\*)")), "host:port pairs"),
         (),
-        "host:port pairs freed from the rules on host names, ports and addresses.",
+        "host:port or host:* pairs freed from the rules on host names, ports and addresses.",
     )
     web_nat64: bool = setting(boolean(), False, "Judge addresses in 64:ff9b::/96 by the IPv4 address inside.")
     search_adapter: Any = setting(

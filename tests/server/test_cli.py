@@ -95,7 +95,7 @@ def test_the_version_is_printed(cli):
     ("argv", "part"),
     [
         (["tols"], "no command tols; did you mean tools?"),
-        (["install", "cursor"], "no command install"),
+        (["install", "notepad"], "invalid choice: 'notepad'"),
         (["--rot", "x"], "did you mean --root?"),
         (["tools", "--rot", "x"], "did you mean --root?"),
         (["tools", "--jsn"], "did you mean --json?"),

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from toolbox_mcp.server.config.checks import without_effect
 from toolbox_mcp.server.config.errors import ConfigError
-from toolbox_mcp.server.config.load import Config
+from toolbox_mcp.server.config.flags import read_flags
+from toolbox_mcp.server.config.load import Config, load_flags
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 
@@ -102,7 +104,7 @@ def test_keys_of_others_give_a_default_that_anything_overrides(user):
         ([], {}, "approvals: {write_fil: once}\n", ["did you mean write_file?"]),
         ([], {}, "tool_timeouts: {grep: 5}\n", ["'grep'"]),
         (["--toolsets", "gitt"], {}, "", ["did you mean git?"]),
-        (["--toolsets", "read_file"], {}, "", ["read_file is a tool of the group read"]),
+        (["--toolsets", "read_fil"], {}, "", ["did you mean read_file?"]),
         (["--profile", "orbitr"], {}, "", ["did you mean orbiter?"]),
         (["tools"], {}, "", ["unexpected argument tools"]),
         (["--root"], {}, "", ["--root: expected one argument"]),
@@ -572,9 +574,38 @@ def test_the_environment_of_the_process_is_not_read(user, monkeypatch):
     assert config.records_file.is_relative_to(user.home)
 
 
+def test_a_single_tool_may_stand_among_the_groups(user):
+    assert user.load(["--toolsets", "read_file,git"]).toolsets == ("read_file", "git")
+
+
+def test_only_what_serves_a_folder_refuses_the_home_folder(user):
+    flags = read_flags([])
+    with pytest.raises(ConfigError, match="home folder"):
+        load_flags(flags, {"HOME": str(user.home)}, cwd=user.home)
+    user.write_settings("port: 1\n")
+    assert load_flags(flags, {"HOME": str(user.home)}, cwd=user.home, serves=False).port == 1
+    with pytest.raises(ConfigError, match="lies inside the root"):
+        load_flags(read_flags(["--root", "."]), {"HOME": str(user.home)}, cwd=user.home, serves=False)
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        ([], []),
+        (["--enable-shell"], ["enable_shell"]),
+        (["--exec-tools", "bash", "--allow-command", "git"], ["exec_tools", "allowed_commands"]),
+        (["--enable-exec", "--enable-shell", "--allow-command", "git"], []),
+        (["--preset", "coder"], []),
+    ],
+)
+def test_a_switch_that_waits_for_another_is_named(user, argv, named):
+    config = user.load(argv)
+    assert [warning.partition(" ")[0] for warning in without_effect(config, config.sources)] == named
+
+
 def test_loading_imports_neither_the_sdk_nor_pydantic_nor_yaml(user):
     code = (
-        "import sys; from pathlib import Path; from toolbox_mcp.server.config import load;"
+        "import sys; from pathlib import Path; from toolbox_mcp.server.config.load import load;"
         f"load([], {{'HOME': {str(user.home)!r}}}, cwd=Path({str(user.project)!r}));"
         "print(sorted({'mcp', 'mcp_types', 'pydantic', 'yaml', 'anyio', 'httpx', 'difflib'} & sys.modules.keys()))"
     )

@@ -19,6 +19,7 @@ from toolbox_mcp.tools.settings import ToolSettings
 # A value other than the default for each setting: as it is written in one line, and as it is read. Lists and maps
 # are given as data and written as the source wants them.
 SAMPLES: dict[str, tuple[Any, Any]] = {
+    "preset": ("editor", "editor"),
     "profile": ("orbiter", "orbiter"),
     "toolsets": (["read", "git"], ("read", "git")),
     "enable_exec_tools": ("yes", True),
@@ -168,7 +169,7 @@ def test_a_setting_is_documented(name):
 def test_the_defaults_are_those_of_the_contract(user):
     config = user.load()
     assert (config.max_output_tokens, config.tokenizer_model) == (2000, "gpt-4o")
-    assert (config.command_timeout, config.shell_timeout, config.toolchain_timeout) == (30, 60, 600)
+    assert (config.command_timeout, config.shell_timeout, config.toolchain_timeout) == (120, 60, 600)
     assert (config.sandbox_memory, config.sandbox_cpus, config.sandbox_pids) == (256 * 2**20, 1.0, 128)
     assert config.env_passthrough == ("PATH", "LANG", "LC_ALL", "HOME")
     assert config.web_ports == (80, 443, 8080, 8443)
