@@ -44,6 +44,17 @@ def tools_md(catalogue: Iterable[Tool]) -> str:
     return "".join(out)
 
 
+def tools_table(catalogue: Iterable[Tool]) -> str:
+    """Return a table with the names of the tools of each group."""
+    tools = list(catalogue)
+    out = ["| group | tools |\n|---|---|\n"]
+    for group, names in GROUPS.items():
+        present = [name for name in names if any(tool.name == name for tool in tools)]
+        if present:
+            out.append(f"| {group} | {' '.join(f'`{name}`' for name in present)} |\n")
+    return "".join(out)
+
+
 def _section(tool: Tool) -> str:
     access = ACCESS[tool.access] + (" and `enable_shell`" if tool.name in SHELL_TOOLS else "")
     record = " Answers with a record." if tool.record else ""

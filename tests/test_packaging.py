@@ -99,13 +99,18 @@ def test_the_wheel_holds_one_top_level_package_with_its_data(built: Path) -> Non
     assert {top for top in tops if not top.endswith(".dist-info")} == {"toolbox_mcp"}
     assert "toolbox_mcp/py.typed" in names
     assert "toolbox_mcp/server/budget/vocabulary/o200k_base.zlib" in names
-    assert not [name for name in names if name.split("/")[-1].startswith(("test_", "conftest"))]
+    assert "toolbox_mcp/server/config/presets/coder.yaml" in names
+    folders = {name.split("/")[1] for name in names if name.startswith("toolbox_mcp/") and name.count("/") > 1}
+    assert folders == set(FOLDERS)
 
 
 def test_the_sdist_holds_what_the_wheel_is_built_from(built: Path) -> None:
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "README.md", "LICENSE", "server/cli.py", "safety/path_jail/roots.py"} <= names
+    for folder in (".", "docs", "tests", "scripts", *FOLDERS):
+        tracked = run("git", "ls-files", f"{folder}/*.md", f"{folder}/*.py", cwd=ROOT).stdout.split()
+        absent = {name for name in tracked if not name.startswith(("bench/", ".ci/"))} - names - {"CLAUDE.md"}
+        assert not absent
 
 
 def test_an_installed_wheel_serves_a_client_over_stdio(fresh: Path, tmp_path: Path) -> None:

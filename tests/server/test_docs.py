@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 
 from docs import GENERATED, main
+from toolbox_mcp.server.commands.install import CLIENTS
 from toolbox_mcp.server.config.flags import flag_names, read_flags
+from toolbox_mcp.server.config.presets import PRESETS
 from toolbox_mcp.server.config.settings import table
 from toolbox_mcp.tools.catalogue import TOOLS
 
 REPOSITORY = Path(__file__).parents[2]
+OPTIONS = {"--print", "--remove", "--yes", "--check", "--example"}
+"""Of install and config."""
 REGENERATE = "run `python scripts/docs.py` in the repository"
 
 
@@ -95,36 +99,59 @@ def test_the_page_of_tools_tells_bounds_and_the_fields_of_records(tool, told):
 def entries() -> list[dict[str, Any]]:
     """Return every entry for a client that the documentation shows."""
     found = [json.loads((REPOSITORY / "mcp.json.example").read_text(encoding="utf-8"))]
-    for page in ("README.md", "docs/guide.md"):
+    for page in ("README.md", "docs/clients.md"):
         text = (REPOSITORY / page).read_text(encoding="utf-8")
         found += [json.loads(block) for block in re.findall(r"(?ms)^```json\n(.*?)^```", text)]
         found += [tomllib.loads(block) for block in re.findall(r"(?ms)^```toml\n(.*?)^```", text)]
-    parts = ("mcpServers", "servers", "mcp_servers")
+    parts = ("mcpServers", "servers", "mcp_servers", "context_servers")
     return [entry for one in found for part in parts for entry in one.get(part, {}).values()]
 
 
 def test_an_entry_for_a_client_starts_this_program():
     started = [entry for entry in entries() if "command" in entry]
-    assert len(started) == 5
+    assert len(started) == 6
     for entry in started:
-        assert entry["command"] == "uvx"
-        assert entry["args"][0] == "toolbox-mcp"
-        flags = read_flags(entry["args"][1:])
-        assert flags.given.keys() == {"roots"}
+        assert entry["command"] == "/path/to/clone/.venv/bin/toolbox-mcp"
+        flags = read_flags(entry["args"])
+        assert flags.given.keys() == {"roots", "preset"}
+        assert flags.given["preset"].raw in PRESETS
         assert flags.rest == []
 
 
 def test_an_entry_for_a_client_names_the_default_address_and_no_token():
     reached = [entry for entry in entries() if "command" not in entry]
-    assert len(reached) == 4
+    assert len(reached) == 3
     assert {entry["url"] for entry in reached} == {f"http://127.0.0.1:{table()['port'].default}/mcp"}
     for entry in reached:
         assert entry.get("headers", {}).get("Authorization", "Bearer $").startswith("Bearer $")
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/guide.md", "docs/configuration.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/guide.md", "docs/clients.md", "docs/troubleshooting.md", "docs/configuration.md"]
+)
 def test_a_flag_in_the_documentation_exists(name):
     text = (REPOSITORY / name).read_text(encoding="utf-8")
     named = set(re.findall(r"(?<=toolbox-mcp )[^\n`|]*", text))
     flags = {flag for line in named for flag in re.findall(r"--[a-z][a-z-]+", line)}
-    assert flags <= {*flag_names(), "--show", "--help", "--version", "--json", "--follow", "--tool", "--status"}
+    assert flags <= {
+        *flag_names(),
+        "--show",
+        "--help",
+        "--version",
+        "--json",
+        "--follow",
+        "--tool",
+        "--status",
+        *OPTIONS,
+    }
+
+
+@pytest.mark.parametrize("block", re.findall(r"(?ms)^```yaml\n(.*?)^```", (REPOSITORY / "docs/guide.md").read_text()))
+def test_a_settings_file_of_the_guide_loads(user, block):
+    user.write_settings(block.replace("~/project", str(user.project)))
+    assert user.load().preset == "coder"
+
+
+def test_every_client_of_install_has_its_steps():
+    page = (REPOSITORY / "docs/clients.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"(?m)^\| [A-Z][^|]+\| `([a-z-]+)` \|", page)) == set(CLIENTS)
