@@ -6,7 +6,7 @@ from typing import Annotated
 
 from .errors import Code, ToolError
 from .guard import Guard, Judging
-from .shell.rules import check_environment
+from .variables import check_variables
 
 METACHARACTERS = ";&|<>$(){}[]*?!#~`\r\n\0"
 """No executable of an allowlist needs one, and with none of them a name means the same to every shell."""
@@ -73,10 +73,22 @@ def script_arguments(raw: list[str], judging: Judging) -> list[str]:
     return arguments(raw, judging)
 
 
+MAX_STDIN = 1 << 20
+"""Bytes of input that a call may hand to a program."""
+
+
+def program_input(raw: str, judging: Judging) -> bytes:
+    """Insist on input within the bound. The handler gets UTF-8."""
+    data = raw.encode("utf-8", "surrogatepass")
+    if len(data) > MAX_STDIN:
+        raise ToolError(Code.TOO_LARGE, f"stdin has {len(data)} bytes, more than {MAX_STDIN}", "write it to a file")
+    return data
+
+
 def variables(raw: dict[str, str | int | float], judging: Judging) -> dict[str, str]:
     """Insist on variables that are bounded, well-formed and not code. Numbers become text."""
     env = {name: value if isinstance(value, str) else json.dumps(value) for name, value in raw.items()}
-    check_environment(env)
+    check_variables(env)
     return env
 
 
@@ -85,3 +97,6 @@ ScriptArguments = Annotated[Sequence[str], Guard(script_arguments, accepts=list[
 
 Variables = Annotated[dict[str, str], Guard(variables, accepts=dict[str, str | int | float])]
 """Environment variables for a command. The handler gets text."""
+
+Input = Annotated[bytes, Guard(program_input, accepts=str)]
+"""What a program reads from its stdin. The handler gets bytes."""

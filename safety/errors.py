@@ -45,6 +45,7 @@ class Code(StrEnum):
     BAD_ROWS = "bad_rows"
     OUTPUT_LIMIT = "output_limit"
     COMMAND_DENIED = "command_denied"
+    ENV_DENIED = "env_denied"
     SCRIPT_DENIED = "script_denied"
     UNAVAILABLE = "unavailable"
     UNSUPPORTED_PLATFORM = "unsupported_platform"

@@ -24,6 +24,16 @@ LOGIN_PREFIXES = ("LC_", "ASDF_", "PYENV_", "NVM_", "VOLTA_", "SDKMAN_", "CONDA_
 """Of what a login shell sets, only what finds programs and their data is kept: the rest may be anybody's secret."""
 
 
+PROJECT_BIN = (".venv/bin", "venv/bin", "node_modules/.bin")
+"""Folders of a project that hold its own tools."""
+
+PROJECT_TOOLS = (
+    "python", "python3", "pip", "pip3", "pytest", "ruff", "mypy", "pyright", "tox", "nox", "node", "npm", "npx", "pnpm",
+    "yarn", "tsc", "eslint", "prettier", "jest", "vitest", "mocha", "rspec", "rake", "rails", "rubocop", "standardrb",
+)  # fmt: skip
+"""Programs that load the project's code anyway, so that who may write it gains nothing by being one of them."""
+
+
 def which(program: str, env: Mapping[str, str]) -> str | None:
     """Return where the PATH of env has a program.
 

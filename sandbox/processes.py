@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..safety.errors import Code, ToolError
+from ..safety.path_jail.roots import Place
 from .isolate.worker import Worker
 from .process.background import TERM_SECONDS, Background, Output, Status
 from .process.pattern import Pattern
+from .programs import Programs, entered
 
 KEPT = 50
 """Ended processes of one owner that stay listed; the oldest leaves first. One that left something behind stays."""
@@ -48,21 +50,19 @@ class Processes:
     def __init__(
         self,
         worker: Worker,
+        programs: Programs,
         *,
-        cwd: str,
-        env: Mapping[str, str],
         limit: int = 8,
         memory: int | None = None,
         pattern_seconds: float = 2.0,
     ) -> None:
         """Start nothing yet.
 
-        worker searches for patterns, each search within pattern_seconds. cwd, env: what processes get. limit: how
-        many may live at a time. memory: bytes of data segment of each process, None for no limit.
+        worker searches for patterns, each search within pattern_seconds. programs: which there are. limit: how many
+        may live at a time. memory: bytes of data segment of each process, None for no limit.
         """
         self._worker = worker
-        self._cwd = cwd
-        self._env = env
+        self._programs = programs
         self._limit = limit
         self._memory = memory
         self._pattern_seconds = pattern_seconds
@@ -105,8 +105,18 @@ class Processes:
             task.cancel()
         await asyncio.gather(*(self.end_owner(owner, CLOSING_SECONDS) for owner in tuple(self._owners)))
 
-    def start(self, owner: str, argv: Sequence[str], *, name: str | None, stdin: bool, pty: bool) -> _Entry:
-        """Start a process for an owner."""
+    def start(
+        self,
+        owner: str,
+        argv: Sequence[str],
+        *,
+        name: str | None,
+        stdin: bool,
+        pty: bool,
+        work_dir: Place | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> _Entry:
+        """Start a process for an owner, in the base where work_dir is None; env comes above that of all programs."""
         if self._closed:
             raise ToolError(Code.CANCELLED, "the server is shutting down")
         live = sum(entry.process.lives for entries in self._owners.values() for entry in entries.values())
@@ -118,15 +128,18 @@ class Processes:
             )
         self._last += 1
         id_ = f"proc_{self._last}"
-        process = Background(
-            argv,
-            cwd=self._cwd,
-            env=self._env,
-            memory=self._memory,
-            stdin=stdin,
-            pty=pty,
-            on_output=lambda stream: self._tell(owner, id_, stream),
-        )
+        with entered(work_dir) as cwd:
+            folder = str(work_dir.target().path) if work_dir else None
+            path, base = self._programs.find(argv[0], folder)
+            process = Background(
+                [path, *argv[1:]],
+                cwd=self._programs.cwd if cwd is None else cwd,
+                env={**base, **(env or {})},
+                memory=self._memory,
+                stdin=stdin,
+                pty=pty,
+                on_output=lambda stream: self._tell(owner, id_, stream),
+            )
         entries = self._owners.setdefault(owner, {})
         entries[id_] = entry = _Entry(id_, name, shlex.join(argv), process)
         ended = sorted((e for e in entries.values() if not e.process.lives), key=lambda e: e.process.ended or 0)
@@ -139,10 +152,13 @@ class Processes:
         return list(self._owners.get(owner, {}).values())
 
     def find(self, owner: str, id_: str) -> _Entry:
-        """Return a process of an owner; ToolError(unknown_process) for any other id."""
+        """Return a process of an owner by its id or name; ToolError(unknown_process) for any other."""
+        entries = self._owners.get(owner, {})
+        named = [entry for entry in entries.values() if entry.name == id_]
         try:
-            return self._owners[owner][id_]
-        except KeyError:
+            # Of several with one name the latest is meant.
+            return entries[id_] if id_ in entries else named[-1]
+        except IndexError:
             raise ToolError(
                 Code.UNKNOWN_PROCESS, f"there is no process {id_}", "process_list shows those there are"
             ) from None
@@ -170,10 +186,17 @@ class OwnedProcesses:
         self._owner = owner
 
     async def start(
-        self, argv: Sequence[str], *, name: str | None = None, stdin: bool = False, pty: bool = False
+        self,
+        argv: Sequence[str],
+        *,
+        name: str | None = None,
+        stdin: bool = False,
+        pty: bool = False,
+        work_dir: Place | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> Listed:
-        """Start a process. ToolError: too_many_processes, unavailable, unsupported_platform."""
-        return _row(self._all.start(self._owner, argv, name=name, stdin=stdin, pty=pty))
+        """Start a process. ToolError: too_many_processes, unavailable, unsupported_platform, not_a_directory."""
+        return _row(self._all.start(self._owner, argv, name=name, stdin=stdin, pty=pty, work_dir=work_dir, env=env))
 
     async def output(self, id_: str, wait: float = 0, wait_for: str | None = None) -> Output:
         """Return what came since the last read and forget it.
@@ -184,9 +207,14 @@ class OwnedProcesses:
         entry = self._all.find(self._owner, id_)
         if wait_for is None:
             return await entry.process.output(wait, None)
-        pattern = self._all.pattern(wait_for)
-        await pattern.check()
+        pattern = await self.check_pattern(wait_for)
         return await entry.process.output(wait or WAIT_FOR_SECONDS, pattern.found)
+
+    async def check_pattern(self, text: str) -> Pattern:
+        """Return a pattern to wait for; ToolError(bad_pattern) where it is none."""
+        pattern = self._all.pattern(text)
+        await pattern.check()
+        return pattern
 
     async def write(self, id_: str, data: bytes, *, end: bool = False) -> int:
         """Give a process input; return how many bytes. ToolError: unknown_process, refused, timeout."""
@@ -203,7 +231,7 @@ class OwnedProcesses:
         entry = self._all.find(self._owner, id_)
         running = await entry.process.kill()
         output = entry.process.take()
-        self._all.forget(self._owner, id_)
+        self._all.forget(self._owner, entry.id)
         return running, output
 
     def peek(self, id_: str, stream: str) -> str:

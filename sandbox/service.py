@@ -140,6 +140,7 @@ class Sandbox:
         env: Mapping[str, str],
         timeout: float,
         capture: Capture,
+        stdin: bytes = b"",
     ) -> Result:
         """Run a program of this machine that may read and write one folder of it, at its own place.
 
@@ -150,6 +151,7 @@ class Sandbox:
         job = Job(
             argv=argv,
             env={**ENVIRONMENT, **env},
+            stdin=stdin,
             files=FsPolicy(write=(folder,)),
             limits=replace(self._limits({}), wall=timeout, cpu=timeout),
             cwd=cwd,

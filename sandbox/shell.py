@@ -131,18 +131,23 @@ class ShellRunner:
         """Run one command, which has been checked, to its end. cwd: None for the base. timeout in seconds."""
         return await self.run_argv(shell.argv(command), cwd=cwd, env=env, timeout=timeout)
 
-    async def run_argv(self, argv: Sequence[str], *, cwd: Place | None, env: Mapping[str, str], timeout: float) -> Ran:
+    async def run_argv(
+        self, argv: Sequence[str], *, cwd: Place | None, env: Mapping[str, str], timeout: float, stdin: bytes = b""
+    ) -> Ran:
         """Run a program as a shell command is run: the tail of its output is kept, SIGTERM comes before SIGKILL."""
         descriptor = cwd.open_folder() if cwd else None
         try:
             if self._sandbox:
                 folder = str(cwd.target().path) if cwd else self._cwd
                 done = await self._sandbox.run_on(
-                    self._cwd, argv, cwd=folder, env=env, timeout=timeout, capture=self._capture
+                    self._cwd, argv, cwd=folder, env=env, timeout=timeout, capture=self._capture, stdin=stdin
                 )
                 return Ran(done.finished, done.reasons)
             where = self._cwd if descriptor is None else descriptor
-            return Ran(await run(argv, cwd=where, env=env, timeout=timeout, capture=self._capture, grace=TERM_SECONDS))
+            finished = await run(
+                argv, cwd=where, env=env, timeout=timeout, stdin=stdin, capture=self._capture, grace=TERM_SECONDS
+            )
+            return Ran(finished)
         finally:
             if descriptor is not None:
                 os.close(descriptor)

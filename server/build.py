@@ -18,7 +18,7 @@ from ..sandbox.environment import inherit, scrub
 from ..sandbox.isolate.worker import Worker
 from ..sandbox.process.reaper import reaping
 from ..sandbox.processes import Processes
-from ..sandbox.programs import Programs, Toolchains
+from ..sandbox.programs import Programs, Toolchains, outside_roots
 from ..sandbox.ripgrep import find_ripgrep
 from ..sandbox.service import Sandbox, SandboxSettings
 from ..sandbox.shell import ShellRunner, ShellSessions
@@ -33,6 +33,7 @@ from .call.exposure import Exposure, Gate, expose
 from .call.override_log import unsafe_logger
 from .call.pipeline import Pipeline, Rules
 from .config.load import Config
+from .config.user_dirs import root_around
 from .records.recorder import Records
 from .resources.resources import Resources
 from .resources.sessions import Owners
@@ -100,7 +101,9 @@ async def assembled(
         if config.records:
             records = await stack.enter_async_context(_records(config))
         settings = tool_settings(config, env)
+        env = outside_roots(env, lambda folder: root_around(Path(folder, "any"), roots.folders) is not None)
         passed = scrub(env, config.env_passthrough)
+        programs = Programs(str(roots.base), passed, config.project_bin, config.project_tools)
         sandbox = Sandbox(sandbox_settings(config, env))
         stack.push_async_callback(sandbox.aclose)
         ripgrep = find_ripgrep(roots.descriptors)
@@ -108,10 +111,9 @@ async def assembled(
         base = str(roots.base)
         processes = Processes(
             worker,
-            cwd=base,
-            env=passed,
+            programs,
             limit=config.max_processes,
-            memory=config.process_memory or 4 * config.sandbox_memory,
+            memory=config.process_memory,
             pattern_seconds=config.regex_timeout,
         )
         stack.push_async_callback(processes.aclose)
@@ -136,12 +138,12 @@ async def assembled(
 
         parts = Parts(
             settings=settings,
-            programs=Programs(base, passed),
+            programs=programs,
             worker=worker,
             ripgrep=ripgrep,
             sandbox=sandbox,
             owners=Owners(on_drop=forget),
-            toolchains=Toolchains(base, inherit(env)),
+            toolchains=Toolchains(base, inherit(env), config.project_bin, config.project_tools),
             processes=processes,
             shells=shells,
             shell_sessions=sessions,

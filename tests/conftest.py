@@ -75,7 +75,7 @@ class Box:
             sandbox = Sandbox(self.sandbox)
             programs = Programs(str(roots.base), self.env)
             ripgrep = find_ripgrep(roots.descriptors)
-            self.processes = processes = Processes(worker, cwd=str(roots.base), env=self.env, limit=self.max_processes)
+            self.processes = processes = Processes(worker, programs, limit=self.max_processes)
             self._closers += [processes.aclose]
             confining = sandbox if self.settings.shell_sandbox else None
             shells = ShellRunner(cwd=str(roots.base), host=self.env, env=self.env, sandbox=confining, **self.shell)

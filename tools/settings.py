@@ -36,7 +36,7 @@ class ToolSettings:
     git_hooks: bool = False
     git_author: str | None = None
     script_interpreters: Mapping[str, str] = field(default_factory=dict)
-    shell_sandbox: bool = False
+    shell_sandbox: bool | Literal["auto"] = False
     shell_blocklist_extra: tuple[str, ...] = ()
     shell_heuristics: bool = True
     shell_max_commands: int = 64

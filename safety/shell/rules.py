@@ -7,7 +7,7 @@ The boundary is the sandbox (`shell_sandbox`).
 from collections.abc import Collection, Mapping
 
 from ..errors import Code, ToolError
-from .judge import CODE_VARIABLES, Judge
+from .judge import Judge
 from .script import RefusedError, excerpt, names
 
 HARD = names(
@@ -32,7 +32,6 @@ INSTEAD: Mapping[str, str] = {
     **dict.fromkeys(("less", "more"), "read_file shows files, cat works in a pipeline"),
 }
 MAX_BYTES = 65536
-MAX_VARIABLES, MAX_KEY, MAX_VALUE, MAX_ENVIRONMENT = 256, 256, 32 * 1024, 256 * 1024
 
 
 def check(
@@ -67,24 +66,3 @@ def check(
         if hint is None and reason.endswith("is not allowed in shell commands"):
             hint = "do without it, or ask the person to run it"
         raise ToolError(Code.COMMAND_DENIED, f"{excerpt(command)} is refused: {reason}", hint) from None
-
-
-def check_environment(env: Mapping[str, str]) -> None:
-    """Refuse variables of a call that are too many, too long, malformed, or code to the shell that gets them."""
-    if len(env) > MAX_VARIABLES:
-        raise ToolError(Code.COMMAND_DENIED, f"env has {len(env)} variables, more than {MAX_VARIABLES}")
-    total = 0
-    for key, value in env.items():
-        key_size, value_size = len(key.encode("utf-8", "replace")), len(value.encode("utf-8", "replace"))
-        total += key_size + value_size
-        shown = excerpt(key)
-        if not key or "=" in key or "\0" in key or key_size > MAX_KEY:
-            raise ToolError(
-                Code.COMMAND_DENIED, f"env has the key {shown}; keys have 1 to {MAX_KEY} bytes without = or NUL"
-            )
-        if "\0" in value or value_size > MAX_VALUE:
-            raise ToolError(Code.COMMAND_DENIED, f"env {shown} has a value with a NUL or above {MAX_VALUE} bytes")
-        if key in CODE_VARIABLES or key.startswith("BASH_FUNC_"):
-            raise ToolError(Code.COMMAND_DENIED, f"env sets {shown}, which a shell runs as code")
-    if total > MAX_ENVIRONMENT:
-        raise ToolError(Code.COMMAND_DENIED, f"env has {total} bytes, more than {MAX_ENVIRONMENT}")

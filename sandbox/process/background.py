@@ -56,7 +56,7 @@ class Background:
         self,
         argv: Sequence[str],
         *,
-        cwd: str,
+        cwd: str | int,
         env: Mapping[str, str],
         memory: int | None,
         stdin: bool,
@@ -91,7 +91,9 @@ class Background:
             self._loop.add_reader(fd, self._read, name)
         self._finishing = self._loop.create_task(self._finish())
 
-    def _on_terminal(self, argv: Sequence[str], cwd: str, env: Mapping[str, str], rlimits: Rlimits | None) -> Program:
+    def _on_terminal(
+        self, argv: Sequence[str], cwd: str | int, env: Mapping[str, str], rlimits: Rlimits | None
+    ) -> Program:
         if sys.platform == "win32":
             raise ToolError(Code.UNSUPPORTED_PLATFORM, "pty is not offered on Windows")
         import termios

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
+from ...sandbox.environment import PROJECT_BIN, PROJECT_TOOLS
 from .kinds import (
     Kind,
     boolean,
@@ -165,6 +166,16 @@ class Settings:
         flag="--allow-command",
         repeat=True,
     )
+    project_bin: tuple[str, ...] = setting(
+        list_of(text("a folder relative to a project", r"[^/\n\0][^\n\0]*"), "folders relative to a project"),
+        PROJECT_BIN,
+        "Where project_tools are found first, in the nearest project at or above the folder of a call; an empty list: nowhere.",
+    )
+    project_tools: tuple[str, ...] = setting(
+        list_of(text("the bare name of an executable", _COMMAND), "names of executables"),
+        PROJECT_TOOLS,
+        "Programs that load the project's code anyway. Every other one is found on the PATH alone, less its folders in a root.",
+    )
     allow_unsafe: bool | Literal["ask"] = setting(
         boolean_or("ask"), False, "Whether a call may lift its own guard with `unsafe`; ask puts it to the person."
     )
@@ -244,7 +255,7 @@ class Settings:
     max_in_flight: int = setting(whole(1), 64, "Calls at a time; more wait.")
     max_processes: int = setting(whole(1), 8, "Live background processes in the server.")
     process_memory: int | None = setting(
-        nullable(size(2**20)), None, "Data limit of each background process; null: 4 x sandbox_memory."
+        nullable(size(2**20)), None, "Data limit of each background process; null: none."
     )
     env_passthrough: tuple[str, ...] = setting(
         list_of(text("the name of a variable", _VARIABLE), "variables"),

@@ -1,7 +1,8 @@
 import pytest
 
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.shell.rules import HARD, check, check_environment
+from toolbox_mcp.safety.shell.rules import HARD, check
+from toolbox_mcp.safety.variables import CODE_VARIABLES, HARMLESS, check_variables, runs_code
 
 
 def refusal(command, shell="bash", **options):
@@ -263,24 +264,54 @@ def test_other_shells_are_refused_what_is_not_understood(shell, command):
         ({"A": ""}, None),
         ({f"A{i}": "1" for i in range(256)}, None),
         ({f"A{i}": "1" for i in range(257)}, "env has 257 variables, more than 256"),
-        ({"": "1"}, "env has the key ``; keys have 1 to 256 bytes without = or NUL"),
-        ({"A=B": "1"}, "env has the key `A=B`; keys have 1 to 256 bytes without = or NUL"),
-        ({"A\0": "1"}, "env has the key `A`; keys have 1 to 256 bytes without = or NUL"),
+        ({"": "1"}, "env has the key ''; keys have 1 to 256 bytes without = or NUL"),
+        ({"A=B": "1"}, "env has the key 'A=B'; keys have 1 to 256 bytes without = or NUL"),
+        ({"A\0": "1"}, "env has the key 'A\\x00'; keys have 1 to 256 bytes without = or NUL"),
         ({"K" * 256: "1"}, None),
-        ({"K" * 257: "1"}, f"env has the key `{'K' * 60}`; keys have 1 to 256 bytes without = or NUL"),
+        ({"K" * 257: "1"}, f"env has the key '{'K' * 60}...'; keys have 1 to 256 bytes without = or NUL"),
         ({"A": "x" * 32768}, None),
-        ({"A": "x" * 32769}, "env `A` has a value with a NUL or above 32768 bytes"),
-        ({"A": "a\0b"}, "env `A` has a value with a NUL or above 32768 bytes"),
+        ({"A": "x" * 32769}, "env 'A' has a value with a NUL or above 32768 bytes"),
+        ({"A": "a\0b"}, "env 'A' has a value with a NUL or above 32768 bytes"),
         ({f"A{i}": "x" * 32000 for i in range(9)}, "env has 288018 bytes, more than 262144"),
-        ({"BASH_ENV": "f"}, "env sets `BASH_ENV`, which a shell runs as code"),
-        ({"BASH_FUNC_ls%%": "() { rm x; }"}, "env sets `BASH_FUNC_ls%%`, which a shell runs as code"),
-        ({"PS4": "$(rm x)"}, "env sets `PS4`, which a shell runs as code"),
     ],
 )
 def test_variables_of_a_call_are_bounded(env, sentence):
     try:
-        check_environment(env)
+        check_variables(env)
     except ToolError as refused:
         assert (refused.code, refused.error) == ("command_denied", sentence)
     else:
         assert sentence is None
+
+
+def test_variables_that_are_code_are_refused_by_name():
+    names = [name.replace("*", "ANY") for names in CODE_VARIABLES.values() for name in names.split()]
+    names += ["BASH_FUNC_ls%%", "ld_preload", "npm_config_script_shell", "GIT_SSH_COMMAND", "PATH", "Path"]
+    passed = []
+    for name in names:
+        try:
+            check_variables({name: "x"})
+            passed.append(name)
+        except ToolError as refused:
+            assert refused.code == "env_denied" and name in refused.error
+    assert passed == []
+
+
+def test_variables_that_only_configure_pass():
+    names = [
+        "DEBUG",
+        "NODE_ENV",
+        "RAILS_ENV",
+        "PORT",
+        "LANG",
+        "TZ",
+        "CI",
+        "PYTHONUNBUFFERED",
+        "PYTHONHASHSEED",
+        "RUST_LOG",
+        "TERM",
+        "FORCE_COLOR",
+        "DATABASE_URL",
+    ]
+    check_variables(dict.fromkeys([*names, *HARMLESS], "1"))
+    assert not any(map(runs_code, names))

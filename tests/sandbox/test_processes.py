@@ -10,6 +10,7 @@ from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.sandbox.isolate.worker import Worker
 from toolbox_mcp.sandbox.process.output_buffer import UNREAD, Unread
 from toolbox_mcp.sandbox.processes import Processes
+from toolbox_mcp.sandbox.programs import Programs
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="programs do not run on Windows")
 
@@ -19,7 +20,7 @@ ENV = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
 @pytest.fixture
 async def registry(tmp_path):
     worker = Worker()
-    made = Processes(worker, cwd=str(tmp_path), env=ENV, limit=8)
+    made = Processes(worker, Programs(str(tmp_path), ENV), limit=8)
     made.events = []
     made.when_output(lambda *event: made.events.append(event))
     yield made
@@ -240,7 +241,7 @@ async def test_a_pattern_that_is_none_is_refused(mine, pattern):
 )
 async def test_a_pattern_that_explodes_is_given_up_while_the_loop_runs_on(tmp_path, pattern):
     worker = Worker()
-    registry = Processes(worker, cwd=str(tmp_path), env=ENV, pattern_seconds=0.3)
+    registry = Processes(worker, Programs(str(tmp_path), ENV), pattern_seconds=0.3)
     mine = registry.of("me")
     started = await mine.start(sh("printf %s " + "a" * 5000 + "; sleep 60"))
     turns = 0
@@ -536,7 +537,7 @@ async def test_an_interpreter_is_driven_by_its_prompt(mine, pty):
 @pytest.mark.skipif(sys.platform != "linux", reason="the data limit is Linux's")
 async def test_memory_is_limited(tmp_path):
     worker = Worker()
-    registry = Processes(worker, cwd=str(tmp_path), env=ENV, memory=64 * 2**20)
+    registry = Processes(worker, Programs(str(tmp_path), ENV), memory=64 * 2**20)
     mine = registry.of("me")
     try:
         for pty in (False, True):

@@ -20,6 +20,8 @@ from toolbox_mcp.tools.settings import ToolSettings
 # are given as data and written as the source wants them.
 SAMPLES: dict[str, tuple[Any, Any]] = {
     "preset": ("editor", "editor"),
+    "project_bin": ("env/bin,bin", ("env/bin", "bin")),
+    "project_tools": ("python,mine", ("python", "mine")),
     "profile": ("orbiter", "orbiter"),
     "toolsets": (["read", "git"], ("read", "git")),
     "enable_exec_tools": ("yes", True),

@@ -6,13 +6,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ...safety.commands import ScriptArguments, Variables
+from ...safety.commands import Input, ScriptArguments, Variables
 from ...safety.errors import Code, ToolError, not_installed
 from ...safety.paths import ProjectPath
 from ...sandbox.service import QUALIFYING
 from ..base import Access, tool
 from ..exec_result import ExecResult
 from ..services import Settings, Shells
+from ._timeout import Timeout, seconds
 
 
 class ScriptResult(ExecResult):
@@ -24,7 +25,9 @@ class ScriptResult(ExecResult):
 
 @tool(
     Access.EXEC,
-    deadline=lambda settings, given: settings.shell_timeout + 5 + (QUALIFYING if settings.shell_sandbox else 0),
+    deadline=lambda settings, given: (
+        (given["timeout"] or settings.shell_timeout) + 5 + (QUALIFYING if settings.shell_sandbox else 0)
+    ),
 )
 async def run_script(
     shells: Shells,
@@ -33,8 +36,11 @@ async def run_script(
     args: Annotated[ScriptArguments, Field(description="each arrives literally")] = (),
     env: Variables | None = None,
     work_dir: ProjectPath = ".",  # type: ignore[assignment]
+    timeout: Timeout = None,
+    stdin: Annotated[Input | None, Field(description="what it reads")] = None,
 ) -> ScriptResult:
     """Run a script file of the project with the interpreter of its extension, such as .sh or .py."""
+    limit = seconds(timeout, settings.shell_timeout, settings)
     extension = os.path.splitext(path.name)[1].lower()
     interpreter = settings.script_interpreters.get(extension)
     if interpreter is None:
@@ -46,11 +52,13 @@ async def run_script(
         )
     script = path.target()
     os.close(script.open_file())
-    variables = await shells.environment(env or {})
     argv = shlex.split(interpreter)
-    if not (found := shells.which(argv[0], variables)):
+    variables = await shells.environment(env or {})
+    # Found where the server's start says: a variable of the call must not decide what runs the file.
+    found = shells.which(argv[0], await shells.environment())
+    if not found:
         raise not_installed(argv[0])
     ran = await shells.run_argv(
-        [found, *argv[1:], str(script.path), *args], cwd=work_dir, env=variables, timeout=settings.shell_timeout
+        [found, *argv[1:], str(script.path), *args], cwd=work_dir, env=variables, timeout=limit, stdin=stdin or b""
     )
     return ScriptResult.of(ran.finished, reasons=ran.reasons, path=path.shown, interpreter=argv[0])

@@ -12,7 +12,8 @@ from pydantic import Field, PrivateAttr
 from ...safety.commands import Variables
 from ...safety.errors import Code, ToolError
 from ...safety.paths import ProjectPath
-from ...safety.shell.rules import check, check_environment
+from ...safety.shell.rules import check
+from ...safety.variables import check_variables
 from ..base import Access, tool
 from ..exec_result import ExecResult
 from ..results import Budget, Record
@@ -119,7 +120,7 @@ async def shell(
     shown = folder.shown if folder else "."
     given = {**kept.env, **(env or {})}
     # Each call brings as much as it may, and a session adds it up.
-    check_environment(given)
+    check_variables(given)
     variables = await shells.environment(given)
     deadline = time.monotonic() + settings.max_tool_timeout
     steps: list[ShellStep] = []

@@ -39,7 +39,8 @@ class ProcessOutput(Record):
 
     def first_line(self) -> str:
         """Return how the process stands."""
-        return f"{self.id}: {self.status}" + ("" if self.exit_code is None else f", exit {self.exit_code}")
+        status = f"{self.id}: {self.status}" + ("" if self.exit_code is None else f", exit {self.exit_code}")
+        return status if self.matched is None else f"{status}, {'matched' if self.matched else 'no match'}"
 
     def rendered(self) -> str:
         """Return the first line and the stream blocks."""

@@ -124,7 +124,7 @@ def suite_of(framework: Framework, project: Project, path: Place | None, pattern
             )
         case "pytest":
             chosen = [f"-k{pattern}"] if pattern else []
-            argv = [project.program("pytest"), "-q", "--color=no", *chosen, *where]
+            argv = ["pytest", "-q", "--color=no", *chosen, *where]
             return Suite(
                 argv,
                 ("--junitxml=REPORT",),
@@ -153,7 +153,7 @@ def suite_of(framework: Framework, project: Project, path: Place | None, pattern
 
 
 def _unittest(project: Project, path: Place | None, pattern: str | None) -> Suite:
-    argv = [project.program("python3"), "-m", "unittest"]
+    argv = ["python3", "-m", "unittest"]
     status = path.stat() if path else None
     if path and status and path.name.endswith(".py") and not pattern:
         argv.append(operand(path))

@@ -143,14 +143,6 @@ class Project:
         """Return the beginning of a file, empty where there is none."""
         return _beginning(os.path.join(self._base, name), SNIFFED).decode("utf-8-sig", "replace")
 
-    def program(self, name: str) -> str:
-        """Return what runs a Python program: that of the project's own environment, or the one on the PATH."""
-        for folder in (".venv", "venv"):
-            path = os.path.join(self._base, folder, "bin", name)
-            if os.access(path, os.X_OK):
-                return path
-        return name
-
     def bundled(self, argv: list[str], gem: str | None = None) -> list[str]:
         """Return argv, behind `bundle exec` where there is a Gemfile; with gem only where that names it."""
         if not self.has("Gemfile"):

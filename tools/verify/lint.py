@@ -55,7 +55,7 @@ async def lint(
     with tempfile.TemporaryDirectory(prefix="toolbox-report-") as folder:
         file = os.path.join(folder, "report")
         if chosen == "ruff":
-            argv = [project.program("ruff"), "check", *(["--fix"] * autocorrect), *where]
+            argv = ["ruff", "check", *(["--fix"] * autocorrect), *where]
             extra = ["--output-format=json", f"--output-file={file}"]
         else:
             fix = {"rubocop": "--autocorrect", "standard": "--fix"}[chosen]

@@ -187,3 +187,63 @@ async def test_arguments_longer_than_the_system_takes_are_refused(call):
 async def test_text_that_is_no_text_is_refused(call):
     assert await call.code("bash", command="printf\ud800") == "command_denied"
     assert await call.code("bash", command="printf", args=["a\ud800"]) == "invalid_args"
+
+
+async def test_runs_in_a_folder_with_variables_and_input(call, project):
+    (project / "sub").mkdir()
+    assert await call("bash", command="pwd", work_dir="sub") == f"exit: 0\n--- stdout ---\n{project}/sub"
+    answer = await call("bash", command="sh", args=["-c", "echo $A; cat"], env={"A": "b", "N": 1}, stdin="in\n")
+    assert answer == "exit: 0\n--- stdout ---\nb\nin"
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"work_dir": ".."}, "path_denied"),
+        ({"work_dir": "/etc"}, "path_denied"),
+        ({"work_dir": "nothing"}, "not_a_directory"),
+        ({"env": {"PATH": "x"}}, "env_denied"),
+        ({"env": {"LD_PRELOAD": "x"}}, "env_denied"),
+        ({"env": {"A": "a\0b"}}, "command_denied"),
+        ({"timeout": 0}, "invalid_args"),
+        ({"timeout": 601}, "invalid_args"),
+        ({"stdin": "x" * (1 << 20) + "x"}, "too_large"),
+    ],
+)
+async def test_folder_variables_time_and_input_are_guarded(call, given, code):
+    assert await call.code("bash", command="cat", **given) == code
+
+
+async def test_a_call_may_shorten_its_time(call):
+    answer = await call("bash", command="sleep", args=["60"], timeout=1)
+    assert answer.startswith("result: timed out after 1s (killed)")
+
+
+def tool(folder, name, text):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+
+
+async def test_tools_of_the_nearest_project_are_found_first(call, project):
+    call.allowed_commands = ("pytest", "python3", "cat", "npm")
+    tool(project / ".venv/bin", "pytest", "echo top")
+    tool(project / "api/venv/bin", "pytest", 'echo api; python3 -c "print(1)"')
+    tool(project / "api/venv/bin", "python3", "echo own python")
+    (project / "web").mkdir()
+    assert await call("bash", command="pytest") == "exit: 0\n--- stdout ---\ntop"
+    assert await call("bash", command="pytest", work_dir="web") == "exit: 0\n--- stdout ---\ntop"
+    assert await call("bash", command="pytest", work_dir="api") == "exit: 0\n--- stdout ---\napi\nown python"
+    (project / "api/tests").mkdir()
+    answer = await call("bash", command="python3", work_dir="api/tests")
+    assert answer == "exit: 0\n--- stdout ---\nown python"
+
+
+async def test_who_may_write_files_does_not_become_another_program(call, project):
+    """A file named git in the project's own bin would run instead, were it looked for there."""
+    call.allowed_commands = ("git", "make")
+    for name in ("git", "make"):
+        tool(project / ".venv/bin", name, "echo forged")
+    call.env = call.env | {"PATH": "/nonexistent"}
+    assert await call.code("bash", command="git") == "unavailable"
+    assert await call.code("process_start", command="make") == "unavailable"

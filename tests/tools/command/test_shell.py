@@ -90,7 +90,7 @@ async def test_every_command_is_checked_before_the_first_runs(call, project):
         ({"command": "ls", "env": {f"A{i}": "1" for i in range(257)}}, "command_denied"),
         ({"command": "ls", "env": {"A=B": "1"}}, "command_denied"),
         ({"command": "ls", "env": {"A\0": "1"}}, "command_denied"),
-        ({"command": "ls", "env": {"BASH_ENV": "x"}}, "command_denied"),
+        ({"command": "ls", "env": {"BASH_ENV": "x"}}, "env_denied"),
         ({"command": "ls", "session": "sess_" + "0" * 32}, "not_found"),
         ({"command": "ls", "shell": "ksh"}, "unavailable"),
         ({"command": "ls", "shell": "tcsh"}, "invalid_args"),

@@ -22,7 +22,8 @@ async def test_returns_each_part_once(call, start):
 async def test_shows_both_streams(call, start):
     id = await start("sh", "-c", "echo out; echo err >&2; exec sleep 60")
     result = (await call.result("process_output", {"id": id, "wait_for": "err"})).content[0].text
-    assert result in (f"{id}: running\n--- stdout ---\nout\n--- stderr ---\nerr", f"{id}: running\n--- stderr ---\nerr")
+    first = f"{id}: running, matched"
+    assert result in (f"{first}\n--- stdout ---\nout\n--- stderr ---\nerr", f"{first}\n--- stderr ---\nerr")
 
 
 async def test_without_output_says_so(call, start):
