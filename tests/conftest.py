@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from mcp import Client
 from mcp_types import CallToolResult
 
@@ -29,6 +30,30 @@ from toolbox_mcp.tools.catalogue import TOOLS
 from toolbox_mcp.tools.settings import ToolSettings
 
 OPEN = Gate(enable_exec_tools=True, enable_shell=True)
+
+TESTS = Path(__file__).parent
+FOLDERS = {TESTS / "interop": "slow", TESTS / "sandbox" / "escapes": "attack"}
+"""The marks of all that is in a folder."""
+
+# The numbers of examples stand here and not in tests. .ci/run asks for the second one.
+settings.register_profile("few examples", max_examples=40, deadline=None)
+settings.register_profile("many examples", max_examples=200, deadline=None)
+settings.load_profile("few examples")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of folders, and those that start containers, which share one store and cannot run side by side."""
+    for item in items:
+        containers = "image" in getattr(item, "fixturenames", ())
+        folder = next((folder for folder in FOLDERS if folder in item.path.parents), None)
+        if containers:
+            item.add_marker(pytest.mark.attack)
+            item.add_marker(pytest.mark.xdist_group("podman"))
+        elif folder:
+            item.add_marker(FOLDERS[folder])
+            # What the tests of a file share is made once.
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture

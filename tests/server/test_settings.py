@@ -122,50 +122,55 @@ def test_every_setting_has_a_sample():
     assert not set(SAMPLES) & PATHS
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_a_value_is_the_same_from_file_environment_and_flag(user, name):
-    raw, value = SAMPLES[name]
+def read(user, name, raw, value):
+    """Return a setting with its source, as each way to give it has it read."""
     setting = table()[name]
     plain = {"web_ports": [443, 8443]}.get(name, raw)
-
-    by_environment = user.load(env={setting.variable: on_one_line(raw)})
-    assert getattr(by_environment, name) == value
-    assert by_environment.sources[name] == f"env {setting.variable}"
-
+    configs = [user.load(env={setting.variable: on_one_line(raw)})]
     if not setting.secret:
-        by_flag = user.load(["--set", f"{name}={on_one_line(raw)}"])
-        assert getattr(by_flag, name) == value
-        assert by_flag.sources[name] == f"flag --set {name}"
-
+        configs.append(user.load(["--set", f"{name}={on_one_line(raw)}"]))
     written = f"{name}: {plain}\n" if isinstance(raw, str) and ": " not in raw else yaml.safe_dump({name: plain})
-    user.write_settings(written)
-    by_file = user.load()
-    assert getattr(by_file, name) == value
-    assert by_file.sources[name] == "file"
-    assert getattr(user.load(overrides={name: value}), name) == value
+    file = user.write_settings(written)
+    configs.append(user.load())
+    file.unlink()
+    found = [(getattr(config, name), config.sources[name]) for config in configs]
+    return [*found, getattr(user.load(overrides={name: value}), name)]
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_no_sample_is_the_default(name):
-    if name not in ("toolchain_timeout", "http_idle_timeout"):
-        assert SAMPLES[name][1] != table()[name].default
+def test_a_value_is_the_same_from_file_environment_and_flag(user):
+    failed = {}
+    for name, (raw, value) in SAMPLES.items():
+        sources = [f"env {table()[name].variable}", f"flag --set {name}", "file"]
+        if table()[name].secret:
+            del sources[1]
+        found = read(user, name, raw, value)
+        if found != [*((value, source) for source in sources), value]:
+            failed[name] = found
+    assert failed == {}
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_what_is_shown_is_read_back_as_the_same_value(user, name):
-    kind = table()[name].kind
+def test_no_sample_is_the_default():
+    defaults = {name for name in SAMPLES if SAMPLES[name][1] == table()[name].default}
+    assert defaults <= {"toolchain_timeout", "http_idle_timeout"}
+
+
+def test_what_is_shown_is_read_back_as_the_same_value(user):
     config = user.load()
-    for value in (SAMPLES[name][1], getattr(config, name)):
-        written = json.loads(json.dumps(kind.show(value)))
-        assert getattr(user.load(overrides={name: written}), name) == value
+    failed = {}
+    for name in SAMPLES:
+        for value in (SAMPLES[name][1], getattr(config, name)):
+            written = json.loads(json.dumps(table()[name].kind.show(value)))
+            again = getattr(user.load(overrides={name: written}), name)
+            if again != value:
+                failed[name] = (value, written, again)
+    assert failed == {}
 
 
-@pytest.mark.parametrize("name", table())
-def test_a_setting_is_documented(name):
-    setting = table()[name]
-    assert setting.meaning.endswith(".")
-    assert setting.kind.expected
-    assert setting.variable == "TOOLBOX_" + name.upper()
+def test_every_setting_is_documented():
+    for name, setting in table().items():
+        assert setting.meaning.endswith("."), name
+        assert setting.kind.expected, name
+        assert setting.variable == "TOOLBOX_" + name.upper()
 
 
 def test_the_defaults_are_those_of_the_contract(user):
@@ -180,20 +185,22 @@ def test_the_defaults_are_those_of_the_contract(user):
     assert (config.transport, config.host, config.port) == ("stdio", "127.0.0.1", 8765)
 
 
-CHOICES = [name for name, hint in get_type_hints(Settings).items() if get_origin(hint) is Literal]
+def test_the_words_of_a_setting_are_those_of_its_type():
+    choices = {name: get_args(hint) for name, hint in get_type_hints(Settings).items() if get_origin(hint) is Literal}
+    expected = {name: table()[name].kind.expected.removeprefix("one of ").split(", ") for name in choices}
+    assert choices
+    assert {name: set(words) for name, words in choices.items()} == {
+        name: set(words) - {"sandbox_exec"} for name, words in expected.items()
+    }
 
 
-@pytest.mark.parametrize("name", CHOICES)
-def test_the_words_of_a_setting_are_those_of_its_type(user, name):
-    words = table()[name].kind.expected.removeprefix("one of ").split(", ")
-    assert set(get_args(get_type_hints(Settings)[name])) == set(words) - {"sandbox_exec"}
-
-
-@pytest.mark.parametrize("name", table())
-def test_values_cannot_be_changed(user, name):
-    value = getattr(user.load(), name)
-    assert not isinstance(value, (list, dict, set))
-    if isinstance(value, Mapping):
+def test_values_cannot_be_changed(user):
+    config = user.load()
+    values = {name: getattr(config, name) for name in table()}
+    assert [name for name, value in values.items() if isinstance(value, (list, dict, set))] == []
+    maps = [value for value in values.values() if isinstance(value, Mapping)]
+    assert maps
+    for value in maps:
         with pytest.raises(TypeError):
             value["x"] = "y"  # type: ignore[index]
 
@@ -209,13 +216,11 @@ def test_headings_and_aliases_name_settings():
     assert set(ALIASES.values()) <= set(table())
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [("TOOLBOX_TOKEN", True), ("toolbox_x", True), ("PATH", False)]
-    + [(about.elsewhere, True) for about in table().values() if about.elsewhere],
-)
-def test_what_the_server_reads_of_the_environment_reaches_no_program(name, expected):
-    assert own(name) is expected
+def test_what_the_server_reads_of_the_environment_reaches_no_program():
+    elsewhere = [about.elsewhere for about in table().values() if about.elsewhere]
+    assert elsewhere
+    assert [name for name in ["TOOLBOX_TOKEN", "toolbox_x", *elsewhere] if not own(name)] == []
+    assert not own("PATH")
 
 
 BAD: list[tuple[str, Any]] = [
@@ -288,20 +293,28 @@ BAD: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "raw"), BAD)
-def test_a_value_that_does_not_fit_is_one_line_with_setting_and_source(user, name, raw):
-    with pytest.raises(ConfigError) as refused:
+def refusal(user, name, raw):
+    try:
         if isinstance(raw, str) and "\0" not in raw:
             user.load(env={table()[name].variable: raw})
         else:
             user.load(overrides={name: raw})
-    message = str(refused.value)
-    assert message.startswith(name)
-    assert "\n" not in message
-    assert len(message) < 400
-    if name != "env_passthrough":
-        assert "expected" in message
-        assert f"env {table()[name].variable}" in message or "override" in message
+    except ConfigError as refused:
+        return str(refused)
+    return ""
+
+
+def test_a_value_that_does_not_fit_is_one_line_with_setting_and_source(user):
+    failed = []
+    for name, raw in BAD:
+        message = refusal(user, name, raw)
+        told = message.startswith(name) and "\n" not in message and len(message) < 400
+        if name != "env_passthrough":
+            told = told and "expected" in message
+            told = told and (f"env {table()[name].variable}" in message or "override" in message)
+        if not told:
+            failed.append((name, str(raw)[:80], message))
+    assert failed == []
 
 
 def test_a_program_may_hand_over_objects(user):

@@ -179,10 +179,9 @@ def test_every_attempt_is_made(report):
     assert set(LEFT_OUT) < set(ONCE)
 
 
-@pytest.mark.parametrize("name", [*TRIED, *OUTSIDE, *BOMBS])
-def test_each_attempt_is_contained(report, name):
-    succeeded, note, *_ = report["attempts"][name]
-    assert succeeded == (name in residue.RESIDUE["podman"]), note
+def test_each_attempt_is_contained(report):
+    attempts, left = report["attempts"], residue.RESIDUE["podman"]
+    assert {name: found for name, found in attempts.items() if found[0] != (name in left)} == {}
 
 
 def test_what_would_last_did_run(report):

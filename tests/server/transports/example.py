@@ -116,13 +116,13 @@ def main() -> None:
     kind, marks, *rest = sys.argv[1:]
     example = Example(Path(marks))
     if kind == "stdio":
-        from toolbox_mcp.server.transports.stdio.serve import serve as stdio
+        from toolbox_mcp.server.transports.stdio.serve import serve
 
         options: dict[str, Any] = {name: int(value) for name, value in (word.split("=") for word in rest)}
         if options.pop("ready", None):
             example.mark_start()
         stop = partial(example.mark, "stopping")
-        sys.exit(asyncio.run(stdio.serve(example.server, on_stop=stop, **options)))
+        sys.exit(asyncio.run(serve(example.server, on_stop=stop, **options)))
     else:
         from toolbox_mcp.server.transports.http.app import app as http
         from toolbox_mcp.server.transports.http.settings import HttpSettings

@@ -321,6 +321,8 @@ def test_stdin_and_stdout_may_be_a_terminal(marks):
         process = subprocess.Popen(
             [sys.executable, EXAMPLE, "stdio", str(marks.path)], stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL
         )
+        # Reading fails where the server has ended.
+        os.close(theirs)
         os.write(ours, session(echo(1, "typed")))
         shown = b""
         while b'"text":"typed"' not in shown:
@@ -329,7 +331,6 @@ def test_stdin_and_stdout_may_be_a_terminal(marks):
         assert process.wait(5) == 0
     finally:
         os.close(ours)
-        os.close(theirs)
     assert b"initialize" in shown
 
 
