@@ -124,12 +124,12 @@ def main() -> None:
         stop = partial(example.mark, "stopping")
         sys.exit(asyncio.run(serve(example.server, on_stop=stop, **options)))
     else:
-        from toolbox_mcp.server.transports.http.app import app as http
+        from toolbox_mcp.server.transports.http.app import serve
         from toolbox_mcp.server.transports.http.settings import HttpSettings
 
         settings = HttpSettings(transport=kind, port=0, **json.loads(rest[0] if rest else "{}"))
         ready, stop = partial(print, flush=True), partial(example.mark, "stopping")
-        sys.exit(asyncio.run(http.serve(example.server, settings, on_ready=ready, on_stop=stop)))
+        sys.exit(asyncio.run(serve(example.server, settings, on_ready=ready, on_stop=stop)))
 
 
 if __name__ == "__main__":
