@@ -1,6 +1,6 @@
 """Fail when a test was skipped for a reason that is not allowed. Silent when all is well.
 
-python .ci/check_skips.py JUNIT_XML ALLOWED
+python .ci/check_skips.py ALLOWED JUNIT_XML...
 """
 
 import sys
@@ -34,9 +34,10 @@ def unexpected(report: ElementTree.Element, allowed: set[str]) -> list[str]:
 
 def main() -> int:
     """Compare and report."""
-    report, allowed = (Path(name) for name in sys.argv[1:3])
-    # The report is pytest's own, written a moment ago by this run.
-    found = unexpected(ElementTree.parse(report).getroot(), allowed_reasons(allowed.read_text(encoding="utf-8")))
+    allowed, *reports = (Path(name) for name in sys.argv[1:])
+    reasons = allowed_reasons(allowed.read_text(encoding="utf-8"))
+    # The reports are pytest's own, written a moment ago by this run.
+    found = [line for report in reports for line in unexpected(ElementTree.parse(report).getroot(), reasons)]
     if found:
         print(f"{len(found)} tests were skipped for reasons that {allowed} does not allow:", *found, sep="\n  ")
     return 1 if found else 0

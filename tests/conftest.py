@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from mcp import Client
 from mcp_types import CallToolResult
 
@@ -36,8 +36,9 @@ FOLDERS = {TESTS / "interop": "slow", TESTS / "sandbox" / "escapes": "attack"}
 """The marks of all that is in a folder."""
 
 # The numbers of examples stand here and not in tests. .ci/run asks for the second one.
-settings.register_profile("few examples", max_examples=40, deadline=None)
-settings.register_profile("many examples", max_examples=200, deadline=None)
+# How long an example takes says how busy the machine is.
+for name, examples in {"few examples": 40, "many examples": 200}.items():
+    settings.register_profile(name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("few examples")
 
 

@@ -226,7 +226,7 @@ NAMES = st.sampled_from(
 PATHS = st.lists(NAMES, max_size=4)
 
 
-@settings(max_examples=1500)
+@settings(max_examples=8 * settings().max_examples)
 @given(
     globs=st.lists(st.sampled_from([*GLOBS, "**", "a/**/b", "**/a", "/a/*/b", "/", "x*"]), max_size=4),
     own=st.lists(PATHS.filter(bool), max_size=3),

@@ -8,6 +8,7 @@ from tests.safety import test_shell_bypasses as more
 from tests.safety import test_shell_rules as rules
 
 
+@pytest.mark.attack
 @pytest.mark.skipif(sys.platform != "linux", reason="the world is made of Linux namespaces")
 @pytest.mark.parametrize(("checked", "run"), [("bash", "bash"), ("sh", "bash"), ("sh", "dash"), ("dash", "dash")])
 def test_a_shell_runs_no_refused_program_in_a_line_that_was_accepted(checked, run):

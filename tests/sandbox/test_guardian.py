@@ -9,10 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import patience
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the guardian is Linux's; others have the marker")
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
 SHAPES = ("child", "background grandchild", "setsid grandchild", "double-fork daemon", "SIGTERM ignorer")
+# What is hardest to find and what is hardest to end stand for the others in the plain run.
+MARKED = [
+    pytest.param(shape, marks=() if shape in ("double-fork daemon", "SIGTERM ignorer") else pytest.mark.attack)
+    for shape in SHAPES
+]
 PROMISED = 2.0
 
 
@@ -82,13 +89,13 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", MARKED)
 def test_no_program_survives_the_end_of_the_server(shape, end):
     mode, act, status = ENDS[end]
     with started(shape, mode) as at:
         act(at)
-        assert at.survivors(PROMISED) == []
-        assert at.process.wait(1) == status
+        assert at.survivors(patience(PROMISED)) == []
+        assert at.process.wait(patience(1)) == status
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -101,9 +108,9 @@ def test_a_program_of_each_shape_survives_a_server_without_a_guardian(shape):
 def test_a_second_signal_ends_the_grace():
     with started("SIGTERM ignorer") as at:
         at.process.terminate()
-        assert select.select([at.handles[at.server]], [], [], PROMISED)[0]
+        assert select.select([at.handles[at.server]], [], [], patience(PROMISED))[0]
         at.process.terminate()
-        assert at.survivors(PROMISED) == []
+        assert at.survivors(patience(PROMISED)) == []
 
 
 def test_the_client_sees_the_end_of_output_when_the_server_ends():
@@ -121,12 +128,12 @@ def test_a_signal_ignored_at_the_start_stays_ignored():
     with started("child", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as at:
         at.process.send_signal(signal.SIGHUP)
         at.process.stdin.close()
-        assert at.process.wait(PROMISED) == 0
+        assert at.process.wait(patience(PROMISED)) == 0
 
 
 def test_a_client_that_ignores_sigchld_gets_the_exit_status():
     with started("none", "return", preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)) as at:
-        assert at.process.wait(PROMISED) == 5
+        assert at.process.wait(patience(PROMISED)) == 5
 
 
 def test_the_server_shares_the_terminals_group_only_on_a_terminal():

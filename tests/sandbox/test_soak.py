@@ -11,6 +11,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts what Lin
 SOAK = Path(__file__).parents[2] / "bench" / "soak_sandbox.py"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runtime", ["bubblewrap", "native", "landlock"])
 def test_fifty_programs_leave_nothing_behind(runtime):
     argv = [sys.executable, "-W", "error", SOAK, "--runs", "50", "--runtime", runtime, "--path", "/usr/bin:/bin"]

@@ -166,7 +166,6 @@ def test_a_way_to_the_rest_that_grows_as_the_head_shrinks_still_ends_within_the_
     assert fitted.text == "a" * 100
 
 
-@settings(max_examples=300, deadline=None)
 @given(text=texts, limit=st.integers(1, 120), how=st.sampled_from([None, "narrow the path", "start_line=812"]))
 def test_no_answer_exceeds_its_budget_by_the_count_of_the_tokenizer(gpt, text, limit, how):
     fitted = Budget(limit, gpt).fit(text, how)
@@ -231,7 +230,7 @@ class PlainBudget:
         return answer
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings().max_examples // 4)
 @example(text="𐀀\U00011b00thethethe𐀀𐀀", limit=18, how=None)
 @given(
     text=texts, limit=st.sampled_from([1, 2, 17, 18, 19, 20, 24, 30, 45]), how=st.sampled_from([None, "start_line=8"])
@@ -312,7 +311,6 @@ def test_streams_share_one_token_at_least(limit):
     assert all(stream.truncated for stream in fitted)
 
 
-@settings(max_examples=100, deadline=None)
 @given(stdout=texts, stderr=texts, limit=st.integers(1, 200))
 def test_streams_never_exceed_what_they_share(gpt, stdout, stderr, limit):
     fitted = Budget(limit, gpt).fit_streams(stdout, stderr)

@@ -37,6 +37,7 @@ def open_descriptors(pids: set[int]) -> int:
     return sum(len(list(Path(f"/proc/{pid}/fd").iterdir())) for pid in pids)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 async def test_hundreds_of_calls_leave_no_error_descriptor_or_process(project, tmp_path):
     (project / "a.txt").write_text("line one\nline two\n")

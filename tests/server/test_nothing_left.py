@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import patience
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no subreaper")
 
 PROMISED = 2.0
@@ -191,6 +193,13 @@ class Sse(Listening):
 
 
 TRANSPORTS = {"stdio": Stdio, "http": Http, "sse": Sse}
+# What ends programs is the same for all; the others are looked at with the attacks.
+EACH = ["stdio", pytest.param("http", marks=pytest.mark.attack), pytest.param("sse", marks=pytest.mark.attack)]
+
+
+def each(transport, *values):
+    """Return a row of a table for one transport."""
+    return pytest.param(transport, *values, marks=() if transport == "stdio" else pytest.mark.attack)
 
 
 @contextmanager
@@ -227,7 +236,7 @@ class Victims:
 
     def left(self, seconds=PROMISED):
         """Return the names of those that are still there after so many seconds, at most."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + patience(seconds)
         return [
             name
             for name, handle in self.handles.items()
@@ -274,7 +283,7 @@ ENDS = {
     "SIGKILL of the client's group": lambda server: os.killpg(server.process.pid, signal.SIGKILL),
     "SIGKILL of the server's group": lambda server: os.killpg(server.pid(), signal.SIGKILL),
 }
-SERVER_ENDS = [(t, end) for t in TRANSPORTS for end in ENDS if t == "stdio" or end != "stdin EOF"]
+SERVER_ENDS = [each(t, end) for t in TRANSPORTS for end in ENDS if t == "stdio" or end != "stdin EOF"]
 
 
 @pytest.mark.parametrize(("transport", "end"), SERVER_ENDS)
@@ -292,8 +301,8 @@ LIMITS = {
     "its deadline": ("--set", 'tool_timeouts={"bash": 2}'),
 }
 # Over stdio hanging up is the end of the server, over SSE that of the session.
-CALL_ENDS = [(t, way) for t in TRANSPORTS for way in ("its own end", *LIMITS, "cancellation")] + [
-    ("http", "hanging up")
+CALL_ENDS = [each(t, way) for t in TRANSPORTS for way in ("its own end", *LIMITS, "cancellation")] + [
+    each("http", "hanging up")
 ]
 
 
@@ -312,7 +321,7 @@ def test_nothing_survives_a_call(tmp_path, victims, transport, way):
         assert server.ask("ping", {}) == {}
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("transport", EACH)
 @pytest.mark.parametrize("leader", LEADER)
 def test_nothing_survives_process_kill(tmp_path, victims, transport, leader):
     with serving(transport, tmp_path) as server:
@@ -322,6 +331,7 @@ def test_nothing_survives_process_kill(tmp_path, victims, transport, leader):
         assert server.ask("ping", {}) == {}
 
 
+@pytest.mark.attack
 @pytest.mark.parametrize("transport", ["http", "sse"])
 def test_nothing_survives_the_end_of_a_session(tmp_path, victims, transport):
     with serving(transport, tmp_path) as server:
@@ -333,7 +343,7 @@ def test_nothing_survives_the_end_of_a_session(tmp_path, victims, transport):
         assert server.process.poll() is None
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("transport", EACH)
 @pytest.mark.parametrize(
     "end", ["SIGTERM", "SIGKILL of the guardian", "SIGKILL of the server", "SIGKILL of the client's group"]
 )
@@ -347,7 +357,7 @@ def test_a_server_ends_its_own_programs_and_not_those_of_another_one(tmp_path, v
             others.start(other)
             ENDS[end](server)
             assert victims.left() == []
-            server.process.wait(PROMISED)
+            server.process.wait(patience(PROMISED))
             assert others.alive() == list(others.handles)
             assert other.ask("ping", {}) == {}
     finally:

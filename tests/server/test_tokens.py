@@ -6,7 +6,7 @@ import threading
 
 import pytest
 import tiktoken
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiktoken.model import MODEL_PREFIX_TO_ENCODING, MODEL_TO_ENCODING
 from tiktoken_ext import openai_public
@@ -157,7 +157,6 @@ def test_threads_that_count_at_once_load_the_vocabulary_once():
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
-@settings(max_examples=200, deadline=None)
 @given(text=texts)
 def test_slices_have_the_tokens_of_the_whole(encodings, name, text):
     tokenizer = BytePairTokenizer(encodings[name], slice_size=3)
@@ -165,7 +164,6 @@ def test_slices_have_the_tokens_of_the_whole(encodings, name, text):
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
-@settings(max_examples=100, deadline=None)
 @given(text=texts.filter(lambda text: text.isprintable() or text.isascii()), share=st.floats(0, 1))
 def test_head_and_tail_are_the_longest_that_there_are(encodings, name, text, share):
     tokenizer = BytePairTokenizer(encodings[name])

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from toolbox_mcp.safety.errors import ToolError
@@ -20,8 +20,6 @@ from toolbox_mcp.tools.edit._regex import parsed, substituted
 from toolbox_mcp.tools.edit._replace import Matching, NoMatch
 from toolbox_mcp.tools.undo.journal import History
 from toolbox_mcp.tools.undo.revert import revert
-
-few = settings(max_examples=150, deadline=None)
 
 characters = st.sampled_from(
     ["a", "b", " ", "\t", "\n", "\r\n", "\r", "é", "\u4e2d", "\U0001f600", "\ufeff", "$", "\\", "\u2028", "\x0b"]
@@ -52,7 +50,6 @@ def encoded(text: str, encoding: tuple[str, bytes]) -> bytes:
     return encoding[1] + text.encode(encoding[0])
 
 
-@few
 @given(before=texts, old=texts, after=texts, new=texts, encoding=encodings)
 def test_bytes_outside_the_replaced_span_stay_and_undo_gives_back_all(before, old, after, new, encoding):
     # Glued to a CR, a LF would be another line end, and a span may not begin or end inside of one.
@@ -83,7 +80,6 @@ def test_bytes_outside_the_replaced_span_stay_and_undo_gives_back_all(before, ol
         assert os.listdir(path.parent) == ["f"]
 
 
-@few
 @given(data=latin, new=st.sampled_from(["", "x", "x\ny"]))
 def test_bytes_that_are_no_text_stay(data, new):
     with file(data) as (roots, path):
@@ -105,7 +101,6 @@ def test_bytes_that_are_no_text_stay(data, new):
         assert path.read_bytes() == data
 
 
-@few
 @given(data=st.one_of(latin, st.builds(encoded, texts, encodings)), old=texts, new=texts)
 def test_replacing_in_bytes_is_replacing_in_text(data, old, new):
     assume(old and not data.startswith(b"\0"))
@@ -118,7 +113,6 @@ PATTERNS = st.sampled_from(
 REPLACEMENTS = st.sampled_from(["", "x", r"<\g<0>>", r"\\", "a\nb"])
 
 
-@few
 @given(text=st.text("ab \n", max_size=30), pattern=PATTERNS, replacement=REPLACEMENTS)
 def test_regex_replaces_as_python_does_but_not_behind_the_last_line_end(text, pattern, replacement):
     [(count, after)] = substituted(pattern, False, False, parsed(replacement), 2.0, [text.encode()])
@@ -139,7 +133,6 @@ lines = st.lists(st.sampled_from(["a", "  a", "b\t", "", "c", "é"]), max_size=8
 line_ends = st.sampled_from(["\n", "\r\n"])
 
 
-@few
 @given(content=lines, ends=st.lists(line_ends, min_size=8, max_size=8), final=st.booleans(), data=st.data())
 def test_lines_outside_an_insertion_stay_with_their_ends(content, ends, final, data):
     pairs = list(zip(content, ends, strict=False))
@@ -159,7 +152,6 @@ def test_lines_outside_an_insertion_stay_with_their_ends(content, ends, final, d
     assert document.insert(at, added).text == "".join(rows)
 
 
-@few
 @given(content=lines, block=st.lists(st.sampled_from(["a", "b", ""]), min_size=1, max_size=3))
 def test_a_block_is_found_where_its_trimmed_lines_are(content, block):
     text = "".join(line + "\n" for line in content)

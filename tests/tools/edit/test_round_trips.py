@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-usual = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+usual = settings(suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture])
 number = itertools.count()
 
 ENDS = [b"\n", b"\r\n", b"\r", b""]

@@ -3,7 +3,7 @@ import pytest
 from toolbox_mcp.sandbox.ripgrep import Ripgrep
 
 
-@pytest.fixture(params=["view", "thread"])
+@pytest.fixture(params=[pytest.param("view", marks=pytest.mark.attack), "thread"])
 def confinement(request, monkeypatch):
     """Have every search run in a view, or in a thread that Landlock confines. Without it, what comes first does."""
     standing = Ripgrep._standing_view

@@ -76,7 +76,7 @@ def by_name(part, name):
     return literal[0] == name[0] and by_name(literal[1:], name[1:])
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=8 * settings().max_examples)
 @given(glob, path, st.booleans())
 def test_a_glob_matches_what_trying_everything_finds(pattern, path, hidden):
     wanted = slow(pattern, path, hidden)
@@ -87,7 +87,7 @@ def test_a_glob_matches_what_trying_everything_finds(pattern, path, hidden):
         assert all(found.enters("/".join(folders[:depth])) for depth in range(1, len(folders) + 1))
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=8 * settings().max_examples)
 @given(glob, st.lists(name, max_size=2).map("/".join), st.lists(name, unique=True), st.booleans())
 def test_of_the_names_in_a_folder_those_are_picked_that_the_glob_matches(pattern, folder, names, hidden):
     found = compiled(pattern, hidden=hidden)

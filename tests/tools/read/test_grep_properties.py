@@ -39,7 +39,7 @@ trees = st.tuples(
 )
 
 number = itertools.count()
-usual = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+usual = settings(suppress_health_check=[*settings().suppress_health_check, HealthCheck.function_scoped_fixture])
 
 
 def plant(project, tree):
@@ -142,7 +142,7 @@ async def test_below_a_folder_the_hits_are_those_that_ripgrep_has_there_from_abo
         assert await grep(folder / below, pattern=".") == told(want)
 
 
-@settings(usual, max_examples=25)
+@settings(usual, max_examples=settings().max_examples // 3)
 @given(tree=trees, pattern=st.sampled_from(["alpha", "^a", "b$", "[A-Z]eta", "a|b", "é", r"\S", r"a\n"]))
 async def test_both_engines_find_the_same(grep, project, tree, pattern):
     folder = plant(project, tree)

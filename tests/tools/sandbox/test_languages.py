@@ -88,7 +88,9 @@ fn main() {
 }
 
 
-@pytest.fixture(params=[*HOSTED, "podman", "none"])
+@pytest.fixture(
+    params=[*HOSTED, pytest.param("podman", marks=[pytest.mark.attack, pytest.mark.xdist_group("podman")]), "none"]
+)
 def runtime(request):
     return request.param
 
@@ -158,6 +160,7 @@ async def test_what_is_no_program_is_a_result(run, title):
         assert PROGRAMS[title].complaint in fields["stderr"]
 
 
+@pytest.mark.slow
 async def test_a_program_ends_at_the_limit_of_time(run, title, monkeypatch):
     monkeypatch.setattr("toolbox_mcp.sandbox.backends.container._START_SECONDS", 0.0)
     if fields := await run(PROGRAMS[title].endless, timeout=PROGRAMS[title].seconds):
@@ -165,6 +168,7 @@ async def test_a_program_ends_at_the_limit_of_time(run, title, monkeypatch):
         assert fields["stdout"] == "begun\n"
 
 
+@pytest.mark.slow
 async def test_a_program_ends_at_the_limit_of_memory(run, title):
     if fields := await run(PROGRAMS[title].greedy):
         assert fields["exit_code"] != 0

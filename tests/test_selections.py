@@ -1,0 +1,23 @@
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def collected(*options: str) -> Counter[str]:
+    """Return how many tests each file has in a selection."""
+    argv = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-n", "0", "-p", "no:cacheprovider", *options]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
+    lines = (line.rpartition(": ") for line in done.stdout.splitlines())
+    return Counter({file: int(count) for file, _, count in lines if file})
+
+
+@pytest.mark.slow
+def test_the_plain_tests_and_the_marked_ones_are_everything():
+    plain, rest = collected(), collected("-m", "attack or slow")
+    assert plain.total() > 1000 < rest.total()
+    assert plain + rest == collected("-m", "")
