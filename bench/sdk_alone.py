@@ -13,7 +13,7 @@ import anyio
 import mcp_types as t
 from mcp.server import Server, ServerRequestContext
 
-from toolbox_mcp.server.transports.stdio.serve import serve as stdio
+from toolbox_mcp.server.transports.stdio.serve import serve
 
 SCHEMA = {"type": "object", "properties": {"characters": {"type": "integer"}}}
 
@@ -32,7 +32,7 @@ async def main() -> None:
     # What makes spans, which ours leaves out where nobody collects them.
     server.middleware.clear()
     gc.freeze()
-    await stdio.serve(server)
+    await serve(server)
 
 
 if __name__ == "__main__":

@@ -93,6 +93,8 @@ def fresh(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "bin"
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("packages")
 def test_the_wheel_holds_one_top_level_package_with_its_data(built: Path) -> None:
     names = zipfile.ZipFile(next(built.glob("*.whl"))).namelist()
     tops = {name.split("/")[0] for name in names}
@@ -104,6 +106,8 @@ def test_the_wheel_holds_one_top_level_package_with_its_data(built: Path) -> Non
     assert folders == set(FOLDERS)
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("packages")
 def test_the_sdist_holds_what_the_wheel_is_built_from(built: Path) -> None:
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -113,6 +117,8 @@ def test_the_sdist_holds_what_the_wheel_is_built_from(built: Path) -> None:
         assert not absent
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("packages")
 def test_an_installed_wheel_serves_a_client_over_stdio(fresh: Path, tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "project/a.txt").write_text("hello\n")
@@ -148,11 +154,15 @@ def test_an_installed_wheel_serves_a_client_over_stdio(fresh: Path, tmp_path: Pa
     assert answers[4]["content"][0]["text"] == "a.txt:1: hello"
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("packages")
 def test_the_module_runs_like_the_script(fresh: Path, tmp_path: Path) -> None:
     done = run(fresh / "python", "-P", "-m", "toolbox_mcp", "--version", cwd=tmp_path)
     assert done.stdout == run(fresh / "toolbox-mcp", "--version").stdout
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("packages")
 @pytest.mark.parametrize("what", ["wheel", "sdist", "folder"])
 def test_uvx_starts_it_from(built: Path, source: Path, tmp_path: Path, what: str) -> None:
     uvx = Path(sys.executable).with_name("uvx")
@@ -161,6 +171,8 @@ def test_uvx_starts_it_from(built: Path, source: Path, tmp_path: Path, what: str
     assert done.stdout.startswith("toolbox-mcp 0.")
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("packages")
 def test_uv_sync_sets_up_a_clone(source: Path, tmp_path: Path) -> None:
     uv = Path(sys.executable).with_name("uv")
     env = os.environ | {"UV_PROJECT_ENVIRONMENT": str(tmp_path / "env")}

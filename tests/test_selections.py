@@ -19,5 +19,5 @@ def collected(*options: str) -> Counter[str]:
 @pytest.mark.slow
 def test_the_plain_tests_and_the_marked_ones_are_everything():
     plain, rest = collected(), collected("-m", "attack or slow")
-    assert plain.total() > 1000 < rest.total()
+    assert plain and rest
     assert plain + rest == collected("-m", "")

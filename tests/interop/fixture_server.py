@@ -19,7 +19,7 @@ from mcp.server import Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
 from toolbox_mcp.server.build import assembled
-from toolbox_mcp.server.config import load
+from toolbox_mcp.server.config.load import load
 from toolbox_mcp.server.transports.http.app import serve
 from toolbox_mcp.server.transports.http.settings import HttpSettings
 

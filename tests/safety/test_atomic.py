@@ -248,6 +248,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_writer_leaves_the_old_file_or_the_new(project, engine):
     (project / "file").write_bytes(b"a" * 300_000)
     seen = set()

@@ -213,6 +213,7 @@ def test_a_command_above_the_limit_is_refused_by_its_bytes():
     assert refusal("echo abc", max_bytes=7) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     ["(", "$(", "`", "${x:-", "$((", "$((1+$((", "{ ", "if ", "! ", "time ", "eval ", "env ", "xargs ", "f() ", "[[ ", "<<E ", '"$x"', "a;", "a|", "case a in a) "],

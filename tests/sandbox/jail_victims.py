@@ -207,7 +207,12 @@ def talks_by_a_pair(address):
 def marks(path):
     """Change flags of a file through a descriptor that only reads it: FS_IOC_SETFLAGS, FS_NODUMP_FL."""
     with open(path, "rb") as file:
-        fcntl.ioctl(file, 0x40086602, struct.pack("L", 0x40))
+        # Some flags say how the file is stored; a file system may not be able to take those away.
+        try:
+            (flags,) = struct.unpack("L", fcntl.ioctl(file, 0x80086601, bytes(8)))
+        except OSError:
+            flags = 0
+        fcntl.ioctl(file, 0x40086602, struct.pack("L", flags | 0x40))
 
 
 def leases(path):

@@ -113,6 +113,7 @@ def test_returns_what_the_function_returns(victims, mode):
     assert jail.run(victims.echo, *values, mode=mode) == values
 
 
+@pytest.mark.slow
 def test_twenty_megabytes_come_back(victims):
     assert jail.run(victims.echo, b"x" * (20 << 20)) == (b"x" * (20 << 20),)
     rows = [{"id": i, "name": f"row {i}", "price": 1.5} for i in range(200_000)]
@@ -418,6 +419,7 @@ def test_grandchildren_die_with_the_child(victims, tmp_path, wait):
     assert all(tree.look(pid) is None or tree.look(pid).dead or dead(pid) for pid in pids)
 
 
+@pytest.mark.slow
 def test_a_hundred_runs_leave_no_zombie_and_no_descriptor(victims):
     jail.run(victims.echo)
     before = sorted(os.listdir("/dev/fd"))
@@ -561,6 +563,7 @@ def test_fork_mode_is_refused_when_threads_run():
     """).splitlines() == ["RuntimeError True", "RuntimeError True", "1"]
 
 
+@pytest.mark.slow
 def test_a_hundred_forks_leave_no_zombie_and_no_descriptor():
     assert (
         alone("""

@@ -185,6 +185,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_a_call_that_began_has_a_row_when_the_server_is_killed(path):
     acknowledged: dict[str, str] = {}
     for round_ in range(15):

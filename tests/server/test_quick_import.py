@@ -118,6 +118,7 @@ for model in sorted({*below(pydantic.BaseModel)}, key=lambda model: (model.__mod
 """
 
 
+@pytest.mark.slow
 def test_every_model_of_the_protocol_put_off_becomes_the_one_it_would_have_been():
     early, late = python(MODELS), quick(SERVER, MODELS)
     assert len(early) > 400

@@ -331,6 +331,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_when_the_server_is_killed(path):
     acknowledged: dict[str, str] = {}
     for round_ in range(25):
@@ -723,6 +724,7 @@ async def test_rows_that_wait_are_written_before_later_ones(locked, path, monkey
     records.close()
 
 
+@pytest.mark.slow
 async def test_the_log_of_changes_does_not_grow_with_the_calls(records, path):
     sizes = []
     for n in range(1200):

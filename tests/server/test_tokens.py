@@ -189,6 +189,7 @@ def test_head_and_tail_of_a_run_without_a_seam_are_the_longest_too(encodings, un
     assert tokenizer.tail(text, limit).text == longest_suffix(encoding, text, limit)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [" " * 1_000_000, " " * 1_100_000 + "x", "\n" * 1_100_000, "\u00a0" * 1_100_000, "a" * 1_000_000, "A" * 1_000_000],

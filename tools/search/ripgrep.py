@@ -246,8 +246,8 @@ class Rg:
                     found.append(name)
             return sorted(found), _judged(run, await run.wait(), shown)
 
-    async def matching(self, texts: list[str], query: Query) -> list[int]:
-        """Return which of some one-line texts the pattern matches, by index and in their order."""
+    async def matching(self, texts: list[str], query: Query) -> tuple[list[int], Cut]:
+        """Return which of some one-line texts the pattern matches, by index and in their order, and why it ended early."""
         # Where a match could lie over two of them, what divides them is a NUL.
         divided = b"\0" if query.spans else b"\n"
         argv = [
@@ -268,8 +268,7 @@ class Rg:
                     if number.isdigit():
                         found.append(int(number) - 1)
                 ended = await run.wait()
-        _judged(run, ended, query.shown)
-        return found
+        return found, _judged(run, ended, query.shown)
 
 
 async def _records(run: Streaming) -> AsyncGenerator[tuple[bytes, bytes | int], None]:

@@ -57,7 +57,8 @@ async def _paths(query: Query, rg: Rg, worker: Worker) -> Found:
             raise runaway(query.pattern, query.attempt) from None
         hits = [row.path or shown[row.line - 1] for row in rows]
     else:
-        hits = [shown[index] for index in await rg.matching(shown, query)]
+        matching, late = await rg.matching(shown, query)
+        hits, cut = [shown[index] for index in matching], cut or late
     stopped = len(hits) > query.limit
     hits = hits[: query.limit]
     return Found(hits, len(hits), stopped, cut)

@@ -652,7 +652,9 @@ def nice_group():
 
 @attempt
 def schedule_process_by_attributes():
-    attributes = struct.pack("IIQiIQQQ", 48, 3, 0, 0, 0, 0, 0, 0)
+    # Its niceness stays as it is: to lower it takes a privilege.
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    attributes = struct.pack("IIQiIQQQ", 48, 3, 0, nice, 0, 0, 0, 0)
     return syscall((314, 274), T["victims"]["attributes"], attributes, 0) == 0
 
 

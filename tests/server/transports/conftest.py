@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import patience
+
 EXAMPLE = Path(__file__).with_name("example.py")
 MODERN_META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -146,7 +148,7 @@ class Wire:
         handle = os.pidfd_open(self.process.pid)
         asyncio.get_running_loop().add_reader(handle, over.set)
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(patience(seconds)):
                 await over.wait()
         finally:
             asyncio.get_running_loop().remove_reader(handle)

@@ -80,6 +80,7 @@ async def test_the_sdks_client_lists_calls_and_survives_a_crash(served, transpor
         assert await text(found, "echo", text="fine") == "fine"
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_500_calls_in_turn_and_200_at_once_are_all_answered(served, example, transport, mode):
@@ -610,6 +611,7 @@ async def hold(site, mode, name):
         await found.call_tool("hold", {"name": name})
 
 
+@pytest.mark.slow
 async def test_nothing_is_left_of_many_clients(served):
     async with served() as site:
         await site.session()

@@ -50,6 +50,7 @@ async def test_the_sdks_client_lists_calls_and_survives_a_crash(mode, marks):
         assert (await client.call_tool("echo", {"text": "\u65e5\u2028\n"})).content[0].text == "\u65e5\u2028\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("modern", [False, True])
 async def test_500_calls_in_turn_and_200_at_once_are_all_answered(wired, modern):
     async with wired(modern=modern) as wire:
@@ -137,6 +138,7 @@ async def test_lone_surrogates_in_an_answer_become_replacement_characters(wired,
         assert await wire.text(2) == "fine"
 
 
+@pytest.mark.slow
 async def test_a_client_that_never_reads_stops_being_read_and_takes_little_memory(wired):
     async with wired() as wire:
         wire.write(wire.call(1, "echo", text="warm"))
@@ -233,6 +235,7 @@ async def test_a_second_signal_ends_at_once_where_a_clean_up_hangs(wired, marks)
         assert await wire.ended() == 128 + 15
 
 
+@pytest.mark.slow
 async def test_a_signal_ends_a_server_whose_client_does_not_read(wired, marks):
     async with wired() as wire:
         wire.reading(False)
@@ -278,6 +281,7 @@ def test_a_piped_script_gets_its_answers_before_the_end(marks):
     assert (done.returncode, results(done.stdout)) == (0, {1: "one", 2: "two"})
 
 
+@pytest.mark.slow
 def test_devnull_and_closed_descriptors_end_the_server_quietly(marks):
     for close in ((), (0,), (1,), (0, 1), (0, 1, 2)):
 

@@ -233,7 +233,7 @@ AS_NOBODY = """
 import asyncio, json, os, sys
 from pathlib import Path
 from toolbox_mcp.server.build import assembled
-from toolbox_mcp.server.config import load
+from toolbox_mcp.server.config.load import load
 from toolbox_mcp.tools.context import CallContext
 
 root, calls = sys.argv[1], json.load(sys.stdin)

@@ -172,6 +172,7 @@ async def test_only_files_of_the_project_are_edited(call, project, path, code):
     assert (project / ".git/config").read_text() == (project.parent / "x").read_text() == "a"
 
 
+@pytest.mark.slow
 async def test_a_failed_edit_of_a_large_file_answers_in_its_time(call, project):
     (project / "f").write_text("".join(f"some line of text, number {n} of many\n" for n in range(200_000)))
     answer = await call("edit_file", path="f", old_string="some lime of test\nthat is nowhere " * 50, new_string="x")
@@ -199,6 +200,7 @@ async def test_a_miss_is_told_where_the_system_starts_no_process(call, project, 
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old", ["a", "a\n"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_millions_of_matches_take_little_memory(old, end):

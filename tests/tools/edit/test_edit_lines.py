@@ -160,6 +160,7 @@ async def test_binary_and_missing_files_are_refused(call, project):
     assert await call.code("edit_lines", path=".", **arguments) == "not_a_file"
 
 
+@pytest.mark.slow
 async def test_a_block_that_repeats_a_million_times_answers(call, project):
     (project / "f").write_bytes(b"\n" * 10 * 2**20)
     assert await call.code("edit_lines", path="f", **DELETE, match_lines=[""] * 1000) == "ambiguous_match"
@@ -176,6 +177,7 @@ async def test_many_blocks_times_long_lines_are_too_large_before_they_are_put_to
     assert (project / "f").read_bytes() == b"xy\n" * 50_000
 
 
+@pytest.mark.slow
 def test_a_file_of_line_ends_alone_takes_little_memory():
     tracemalloc.start()
     try:

@@ -298,6 +298,7 @@ async def test_fifty_calls_are_undone_in_a_row_and_brought_back(call, project):
     assert len(os.listdir(project)) == 51
 
 
+@pytest.mark.slow
 def test_going_to_and_fro_keeps_two_calls_for_each_that_can_be_undone(project):
     history = History()
     history.journal("0", "write_file", 100).replace(Roots([project]).place("f"), b"x")
@@ -417,6 +418,7 @@ async def test_an_unsafe_write_outside_is_undone_where_it_was(call, folder):
     assert outside.read_text() == "old"
 
 
+@pytest.mark.slow
 async def test_the_names_of_very_many_files_are_cut_and_their_number_told(call, project):
     for number in range(3000):
         (project / f"{number:0200}").write_text("a")

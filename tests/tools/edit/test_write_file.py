@@ -145,6 +145,7 @@ async def test_unsafe_writes_outside_only_where_granted_and_never_what_is_protec
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2**29, 2**40])
 async def test_a_huge_file_is_compared_with_an_etag_in_little_memory(call, project, size):
     (project / "f").write_bytes(b"one")

@@ -176,6 +176,7 @@ async def test_a_file_with_a_hole_of_a_terabyte_is_told_and_not_read(call, proje
     assert await call("list_directory") == f"file\t{2**40}\thole"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -250,6 +251,7 @@ def test_the_last_lines_are_those_of_the_whole_file(project, monkeypatch):
                     assert stretch.count_lines(file.fileno(), 0, feed, go_on) == len(lines)
 
 
+@pytest.mark.slow
 async def test_of_very_many_empty_lines_as_many_as_fit_are_shown(call, project):
     (project / "f").write_bytes(b"\n" * (6 * 2**20))
     call.tokens = 10**9
@@ -281,6 +283,7 @@ async def test_the_numbers_of_the_last_lines_are_right_where_half_a_character_en
     assert await call("read_file", path="f", numbered=True, tail=2) == whole
 
 
+@pytest.mark.slow
 async def test_a_tail_of_very_many_lines_is_cut_to_what_fits(call, project):
     call.tokens = 10**9
     (project / "f").write_bytes(b"0123456\n" * 2**20)
@@ -347,6 +350,7 @@ class Million:
             yield Entry(f"{number:07}.txt")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tool", "arguments", "last"),
     [
@@ -398,8 +402,10 @@ async def test_a_walk_over_too_many_entries_says_so_in_its_last_line(call, proje
     [*CUT, ("grep_files", {"pattern": "x"}), ("grep_files", {"pattern": "x", "output": "count"}), ("grep_files", {"match": "block", "query": ["x"]})],
 )  # fmt: skip
 async def test_a_walk_that_takes_too_long_says_so_in_its_last_line(call, project, monkeypatch, tool, arguments):
-    for number in range(100):
-        (project / f"{number}.txt").write_text("x")
+    # More than anything reads before it looks at the time.
+    (project / "0.txt").write_text("y\n" * 2**19)
+    for number in range(1, 200):
+        os.link(project / "0.txt", project / f"{number}.txt")
     monkeypatch.setitem(ignore.Walk.__init__.__kwdefaults__, "max_seconds", -1.0)
     for module in (rg_search, backtracking, block_search):
         monkeypatch.setattr(module, "WALK_SECONDS", 0.0)
@@ -451,6 +457,7 @@ async def test_a_folder_swapped_for_a_link_during_the_call_shows_nothing_outside
     assert [text for text in seen if "inside" in text or "f" in text]
 
 
+@pytest.mark.slow
 async def test_a_long_block_that_nearly_repeats_half_a_million_times_is_answered(call, project):
     (project / "f").write_bytes(b"x\n" * 500_000)
     block = ["x"] * 5_000 + ["y"]

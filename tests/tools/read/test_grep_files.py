@@ -708,6 +708,7 @@ async def test_what_is_on_its_way_to_its_place_is_not_found_but_by_its_name(call
     assert await call("grep_files", pattern="hit", path=f"sub/{moving}") == f"sub/{moving}/a/b:1: hit"
 
 
+@pytest.mark.slow
 async def test_many_quick_attempts_are_no_runaway(call, project):
     call.settings = ToolSettings(regex_timeout=0.2)
     (project / "f").write_text("a\n" * 2**18)

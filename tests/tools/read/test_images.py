@@ -145,6 +145,7 @@ def failure(data, **options):
     return caught.value.code
 
 
+@pytest.mark.slow
 def test_a_file_that_does_not_get_small_enough_is_too_large():
     assert failure(noise("png", (900, 900)), max_bytes=50) is Code.TOO_LARGE
 
@@ -188,6 +189,7 @@ def test_no_other_decoder_runs(name):
     assert failure(disguise + picture(name, (64, 64))) is Code.BINARY_FILE
 
 
+@pytest.mark.slow
 async def test_a_picture_at_the_limit_is_scaled_in_the_worker():
     data = png_that_declares(7000, 7000, bytes(7000 * 21001))
     async with Worker() as worker:

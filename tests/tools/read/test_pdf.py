@@ -132,6 +132,7 @@ async def worker():
         yield worker
 
 
+@pytest.mark.slow
 async def test_a_small_file_with_a_huge_stream_ends_within_the_workers_limits(worker):
     packer = zlib.compressobj(9)
     bomb = b"".join(packer.compress(b" " * (1 << 20)) for _ in range(600)) + packer.flush()
