@@ -25,14 +25,22 @@ class Counts:
         return self.passed + self.failed + self.errors + self.skipped
 
     def __str__(self) -> str:
-        """Say it in words, without what there is none of."""
-        parts = [
-            (self.passed, "passed"),
-            (self.failed, "failed"),
-            (self.errors, "error" if self.errors == 1 else "errors"),
-            (self.skipped, "skipped"),
-        ]
-        return ", ".join(f"{count} {word}" for count, word in parts if count)
+        """Say how many passed, or failed of how many; tests that were skipped are neither."""
+        bad = self.failed + self.errors
+        told = f"{bad} of {self.ran - self.skipped}" if bad else str(self.passed)
+        return f"{told}, {self.skipped} skipped" if self.skipped else told
+
+
+_DID_NOT_RUN = (
+    (r"No module named '?(pytest)\b", "pytest is not installed: pip install pytest"),
+    (r"(?:Could not find .* in (?:any of the sources|locally installed gems)|Run `bundle install`|bundler: command not found)",
+     'gems are missing: bundle {"action": "install"}'),
+    (r"\b([\w.-]+): (?:command )?not found\b", "{} is not installed: install the dependencies (npm install, pip install)"),
+    (r"Cannot find (?:module|package) '([^']{1,100})'", "{} is missing: npm install"),
+    (r"cannot load such file -- ([\w/.-]{1,100})", "{} cannot be loaded: bundle install"),
+    (r"error: could not compile|\[(?:build|setup) failed\]", "the code does not compile"),
+)  # fmt: skip
+"""What runners say where no test ran, and what to do."""
 
 
 def headline(done: Finished, counts: Counts | None, seconds: float, *, nothing_ran: bool = False) -> str:
@@ -41,10 +49,22 @@ def headline(done: Finished, counts: Counts | None, seconds: float, *, nothing_r
         return f"TESTS TIMED OUT after {round(seconds)}s"
     if nothing_ran or (counts is not None and counts.ran == 0 and done.exit_code == 0):
         return NONE_RAN
-    # A script may swallow the status of its runner (`jest || true`).
-    failed = done.exit_code != 0 or (counts is not None and counts.failed + counts.errors > 0)
-    verdict = "FAILED" if failed else "PASSED"
-    return f"TESTS {verdict}: {(counts and str(counts)) or f'exit {done.exit_code}'}"
+    if done.exit_code and (counts is None or counts.ran == 0) and (reason := _reason(done)):
+        return f"TESTS DID NOT RUN: {reason}"
+    if counts is None or counts.ran == 0:
+        return f"TESTS {'FAILED' if done.exit_code else 'PASSED'}: exit {done.exit_code}"
+    # A script may swallow the status of its runner (`jest || true`), or fail behind tests that passed.
+    if counts.failed + counts.errors:
+        return f"TESTS FAILED: {counts}"
+    return f"TESTS FAILED: exit {done.exit_code}, {counts} passed" if done.exit_code else f"TESTS PASSED: {counts}"
+
+
+def _reason(done: Finished) -> str | None:
+    text = f"{done.stdout.text}\n{done.stderr.text}"
+    for pattern, reason in _DID_NOT_RUN:
+        if found := re.search(pattern, text):
+            return reason.replace("{}", found[1]) if "{}" in reason else reason
+    return None
 
 
 def pytest(junit: bytes) -> Counts | None:

@@ -5,7 +5,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, get_args
@@ -15,13 +15,12 @@ from ...safety.path_jail.roots import Place
 from ...sandbox.process.runner import Finished
 from ...sandbox.programs import Toolchains
 from ..blocking import reading
-from ..progress import Progress
 from ..results import Text
 from ..settings import ToolSettings
 from . import _counts as counting
 from ._counts import NONE_RAN, Counts, headline
 from ._output import GoEvents, Summary, SummaryLines
-from ._run import Project, insist, operand, report, run, written
+from ._run import Project, insist, nearest, operand, projects_below, report, written
 
 Framework = Literal["rspec", "minitest", "pytest", "unittest", "npm", "cargo", "go"]
 
@@ -38,42 +37,50 @@ SELECTORS: Mapping[Framework, str] = {
 class Suite:
     """One way to run tests.
 
-    extra: arguments behind argv that are of no interest to a reader; REPORT stands for the file of a report.
+    folder: where it runs, None for the base. extra: arguments behind argv that are of no interest to a reader; REPORT stands for
+    the file of a report. noise: lines that say nothing about a failure, such as dots and tests that passed.
     reported: reads the counts off that file. summary: reads them off the output while it comes. nothing: exit statuses
     that say that there were no tests. failures: what the first line about a failure looks like. seeks: where the runner looks for
     which tests, told when there were none.
     """
 
     argv: list[str]
+    folder: Place | None = None
     extra: tuple[str, ...] = ()
     reported: Callable[[bytes], Counts | None] | None = None
     summary: Callable[[], Summary] | None = None
     nothing: tuple[int, ...] = ()
     failures: str = ""
+    noise: str = ""
     seeks: str = ""
 
 
-async def run_suite(suite: Suite, toolchains: Toolchains, settings: ToolSettings, progress: Progress) -> Text:
-    """Run a suite and report on it."""
+async def run_suite(suite: Suite, toolchains: Toolchains, settings: ToolSettings) -> Text:
+    """Run a suite and report on it: failures first, without dots and tests that passed."""
     with tempfile.TemporaryDirectory(prefix="toolbox-report-") as folder:
         file = os.path.join(folder, "report")
         argv = [*suite.argv, *(part.replace("REPORT", file) for part in suite.extra)]
         summary = suite.summary() if suite.summary else None
-        done = await run(toolchains, progress, argv, settings.toolchain_timeout, summary.feed if summary else None)
+        done = await toolchains.run(
+            argv,
+            timeout=settings.toolchain_timeout,
+            work_dir=suite.folder,
+            seen=summary.feed if summary else None,
+        )
         counts = summary.counts() if summary else None
         if reported := suite.reported:
             counts = await reading(lambda stop: reported(written(file)))
     first = headline(done, counts, settings.toolchain_timeout, nothing_ran=done.exit_code in suite.nothing)
     if isinstance(summary, GoEvents):
         printed, failed = summary.printed()
-        done = replace(done, stdout=printed)
-        return report(first, suite.argv, done, replace(done, stdout=replace(printed, text=failed)))
+        told = failed if done.exit_code and failed.strip() else printed.text
+        return report(first, suite.argv, replace(done, stdout=replace(printed, text=told)), folder=suite.folder)
     note = suite.seeks if first == NONE_RAN else ""
-    return report(first, suite.argv, done, _from_first(suite.failures, done), note)
+    return report(first, suite.argv, _without_noise(suite, done), note, folder=suite.folder)
 
 
-def detect(project: Project) -> Framework:
-    """Return the framework that a project uses; ToolError(no_tests) where nothing tells."""
+def detect(project: Project) -> Framework | None:
+    """Return the framework that a project uses; None where nothing tells."""
     ruby = project.has("Rakefile") or project.has("Gemfile")
     if project.has_folder("spec") or project.has(".rspec"):
         return "rspec"
@@ -86,13 +93,46 @@ def detect(project: Project) -> Framework:
         return "cargo"
     if project.has("go.mod"):
         return "go"
-    if _has_test_script(project.text("package.json")):
+    if _test_script(project.text("package.json")) is not None:
         return "npm"
     if project.has_folder("tests") or any(n.startswith("test") and n.endswith(".py") for n in project.names()):
         return "unittest"
-    raise ToolError(
-        Code.NO_TESTS, "nothing here says how its tests are run", f"framework: {', '.join(get_args(Framework))}"
+    return None
+
+
+def chosen(
+    path: Place | None,
+    framework: Framework | None,
+    filter: str | None,
+    base: str,
+    ignored: Collection[str],
+    files: str | None = None,
+) -> Suite:
+    """Return how the nearest project at or above a path runs the tests there; of the base without one.
+
+    filter: part of the names of tests. files: for unittest, a pattern of file names.
+
+    ToolError: no_tests where nothing tells, with the projects below the base; not_found for a path that names nothing.
+    """
+    if path:
+        exists(path, framework)
+
+    def fits(project: Project) -> bool:
+        return project.is_marked() and detect(project) is not None
+
+    folder = nearest(path, lambda project: fits(project) and framework in (None, detect(project))) or nearest(
+        path, fits
     )
+    project = Project(folder.absolute if folder else base)
+    wanted = framework or detect(project)
+    if wanted is None:
+        below = projects_below(base, fits, ignored)
+        raise ToolError(
+            Code.NO_TESTS,
+            "nothing here says how its tests are run",
+            f"path: {', '.join(below)}" if below else f"framework: {', '.join(get_args(Framework))}",
+        )
+    return suite_of(wanted, project, path, filter, folder if folder and folder.parts else None, files)
 
 
 def exists(path: Place, framework: Framework | None = None) -> None:
@@ -102,86 +142,141 @@ def exists(path: Place, framework: Framework | None = None) -> None:
     insist(path, SELECTORS.get(framework, "(?!)") if framework else "|".join(SELECTORS.values()))
 
 
-def suite_of(framework: Framework, project: Project, path: Place | None, pattern: str | None = None) -> Suite:
-    """Return how a framework runs the tests below path that match pattern. ToolError not_found for a missing path."""
+def suite_of(
+    framework: Framework,
+    project: Project,
+    path: Place | None,
+    filter: str | None = None,
+    folder: Place | None = None,
+    files: str | None = None,
+) -> Suite:
+    """Return how a framework runs the tests of a project below path that match filter.
+
+    folder: where the project is, None for the base. ToolError: not_found for a missing path, invalid_args where a
+    framework has no choice by name.
+    """
     if path:
         exists(path, framework)
-    where = [operand(path)] if path else []
+    if path and folder and path.absolute == folder.absolute:
+        path = None
+    where = [operand(path, folder)] if path else []
     match framework:
         case "rspec":
-            argv = ["rspec", "--no-color", "--format", "progress", *where]
+            named = [f"--example={filter}"] if filter else []
+            argv = ["rspec", "--no-color", "--format", "progress", *named, *where]
             return Suite(
                 project.bundled(argv),
+                folder,
                 ("--format=json", "--out=REPORT"),
                 reported=counting.rspec,
                 failures=r"Failures:$|An error occurred ",
+                noise=r"[.F*]+$",
             )
         case "minitest":
+            named = [f"TESTOPTS=--name=/{re.escape(filter)}/"] if filter else []
             return Suite(
-                project.bundled(["rake", "test", *(f"TEST={each}" for each in where)]),
+                project.bundled(["rake", "test", *(f"TEST={each}" for each in where), *named]),
+                folder,
                 summary=partial(SummaryLines, r"\d+ (?:runs|tests), ", counting.minitest),
                 failures=r" *(?:\d+\) )?(?:Failure|Error):",
+                noise=r"[.FES]+$|# Running|Run options: ",
             )
         case "pytest":
-            chosen = [f"-k{pattern}"] if pattern else []
-            argv = ["pytest", "-q", "--color=no", *chosen, *where]
+            named = [f"-k{filter}"] if filter else []
             return Suite(
-                argv,
-                ("--junitxml=REPORT",),
+                ["pytest", "-q", "--color=no", *named, *where],
+                folder,
+                ("--tb=short", "--no-header", "--junitxml=REPORT"),
                 reported=counting.pytest,
                 nothing=(5,),
                 failures=r"=+ (?:FAILURES|ERRORS) =+$",
+                noise=r"[.FEsxX]+(?: +\[ *\d+%\])?$|-+ generated xml file: ",
             )
         case "unittest":
-            return _unittest(project, path, pattern)
+            return _unittest(project, path, filter, folder, files)
         case "npm":
-            return Suite(
-                ["npm", "test", *(["--", *where] if where else [])],
-                summary=partial(
-                    SummaryLines, r"(?:#|ℹ) \w+ \d|Tests:?[ \x1b]|\d+ (?:passing|failing|pending)\b", counting.npm
-                ),
-                failures=r"✖ failing tests:|not ok \d| +● | +\d+ failing$| *FAIL ",
-            )
+            return _npm(project, where, filter, folder)
         case "cargo":
             return Suite(
-                ["cargo", "test", "--color=never", *_cargo_target(path)],
+                ["cargo", "test", "--color=never", *_cargo_target(path, folder), *([filter] if filter else [])],
+                folder,
                 summary=partial(SummaryLines, "test result: ", counting.cargo),
                 failures=r"failures:$|error(?:\[E\d+\])?: ",
+                noise=r"test .* \.\.\. (?:ok|ignored)$| +(?:Compiling|Finished|Running|Downloaded|Doc-tests) |running \d+ tests?$",
             )
         case "go":
-            return Suite(["go", "test", "-json", _go_packages(path)], summary=GoEvents)
+            named = [f"-run={re.escape(filter)}"] if filter else []
+            return Suite(["go", "test", "-json", *named, _go_packages(path, folder)], folder, summary=GoEvents)
 
 
-def _unittest(project: Project, path: Place | None, pattern: str | None) -> Suite:
+_BY_NAME: Mapping[str, str] = {
+    "vitest": "-t",
+    "jest": "-t",
+    "mocha": "--grep",
+    "ava": "--match",
+    "--test": "--test-name-pattern",
+}
+"""The option of each runner behind npm that chooses tests by name."""
+
+
+def _npm(project: Project, where: list[str], filter: str | None, folder: Place | None) -> Suite:
+    script = _test_script(project.text("package.json")) or ""
+    handed = list(where)
+    if filter:
+        option = next((option for name, option in _BY_NAME.items() if name in re.split(r"[\s/]+", script)), None)
+        if option is None:
+            raise ToolError(
+                Code.INVALID_ARGS,
+                f"filter: how to choose tests by name is not known for `npm test`, which runs {script[:100] or 'nothing'}",
+                "leave filter out, or name a file with path",
+            )
+        handed = [option, filter, *where]
+    note = f"npm hands the arguments to the last command of: {script}" if handed and re.search(r"[;&|]", script) else ""
+    return Suite(
+        ["npm", "test", *(["--", *handed] if handed else [])],
+        folder,
+        summary=partial(SummaryLines, r"(?:#|ℹ) \w+ \d|Tests:?[ \x1b]|\d+ (?:passing|failing|pending)\b", counting.npm),
+        failures=r"✖ failing tests:|not ok \d| +● | +\d+ failing$| *FAIL ",
+        noise=r"ok \d|✔ |PASS |> | +✓ | *✔ ",
+        seeks=note,
+    )
+
+
+def _unittest(
+    project: Project, path: Place | None, filter: str | None, folder: Place | None, files: str | None
+) -> Suite:
     argv = ["python3", "-m", "unittest"]
     status = path.stat() if path else None
-    if path and status and path.name.endswith(".py") and not pattern:
-        argv.append(operand(path))
+    named = [f"-k{filter}"] if filter else []
+    if path and status and path.name.endswith(".py") and not files:
+        argv += [*named, operand(path, folder)]
         seeks = f"unittest looks in {path.shown} for TestCase classes"
     else:
-        start = operand(path) if path else "tests" if project.has_folder("tests") else "."
-        files = pattern or "test*.py"
-        argv += ["discover", f"-s{start}", f"-p{files}", *(["-t."] if start == "." else [])]
-        seeks = f"unittest looks in {start} and packages below it for {files} with TestCase classes"
+        start = operand(path, folder) if path else "tests" if project.has_folder("tests") else "."
+        argv += ["discover", *named, f"-s{start}", f"-p{files or 'test*.py'}", *(["-t."] if start == "." else [])]
+        seeks = f"unittest looks in {start} and packages below it for {files or 'test*.py'} with TestCase classes"
     return Suite(
         argv,
+        folder,
         summary=partial(SummaryLines, r"Ran \d|OK|FAILED", counting.unittest),
         nothing=(5,),
         failures="={70}$",
+        noise=r"[.FEsxu]+$|\w+(?: \(.*\))? \.\.\. ok$",
         seeks=f"{seeks}; framework=pytest finds functions too",
     )
 
 
-def _go_packages(path: Place | None) -> str:
+def _go_packages(path: Place | None, folder: Place | None) -> str:
     if path is None:
         return "./..."
     status = path.stat()
-    folder = path.folder() if status and stat.S_ISREG(status.st_mode) else path
-    below = folder.shown.removesuffix("...").rstrip("/")
+    package = path.folder() if status and stat.S_ISREG(status.st_mode) else path
+    below = os.path.relpath(package.absolute, folder.absolute) if folder else package.shown
+    below = below.removesuffix("...").rstrip("/")
     return f"./{below}/..." if below not in (".", "") else "./..."
 
 
-def _cargo_target(path: Place | None) -> list[str]:
+def _cargo_target(path: Place | None, root: Place | None) -> list[str]:
     if path is None:
         return []
     if path.name.endswith(".rs") and len(path.parts) > 1 and path.parts[-2] == "tests":
@@ -189,28 +284,33 @@ def _cargo_target(path: Place | None) -> list[str]:
     folder = path
     while folder.parts and folder.child("Cargo.toml").stat() is None:
         folder = folder.folder()
-    return [f"--manifest-path={folder.child('Cargo.toml').shown}"]
+    if root and folder.absolute == root.absolute:
+        return []
+    return [f"--manifest-path={operand(folder.child('Cargo.toml'), root)}"]
 
 
-def _has_test_script(text: str) -> bool:
+def _test_script(text: str) -> str | None:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        return False
-    scripts = found.get("scripts") if isinstance(found, dict) else None
-    return isinstance(scripts, dict) and isinstance(scripts.get("test"), str)
-
-
-def _from_first(pattern: str, done: Finished) -> Finished | None:
-    """Return a run without what its streams say before the first failure; None where nothing is to be left out."""
-    if done.exit_code == 0 or not pattern:
         return None
+    scripts = found.get("scripts") if isinstance(found, dict) else None
+    script = scripts.get("test") if isinstance(scripts, dict) else None
+    return script if isinstance(script, str) else None
+
+
+def _without_noise(suite: Suite, done: Finished) -> Finished:
+    """Return a run without lines of noise, and without what comes before the first failure."""
+    if done.timed_out:
+        return done
     streams = {}
     for name, stream in (("stdout", done.stdout), ("stderr", done.stderr)):
-        found = re.search(rf"^(?:{pattern})", stream.text, re.MULTILINE)
-        if found and found.start():
-            before = len(stream.text[: found.start()].encode("utf-8", "replace"))
-            streams[name] = replace(stream, text=f"... [{before} bytes dropped] ...\n{stream.text[found.start() :]}")
-    if not streams:
-        return None
-    return replace(done, stdout=streams.get("stdout", done.stdout), stderr=streams.get("stderr", done.stderr))
+        text = stream.text
+        found = re.search(rf"^(?:{suite.failures})", text, re.MULTILINE) if done.exit_code and suite.failures else None
+        if found:
+            text = text[found.start() :]
+        if suite.noise:
+            noise = re.compile(suite.noise)
+            text = "".join(line for line in text.splitlines(keepends=True) if not noise.match(line))
+        streams[name] = replace(stream, text=re.sub(r"\n{3,}", "\n\n", text).lstrip("\n"))
+    return replace(done, stdout=streams["stdout"], stderr=streams["stderr"])

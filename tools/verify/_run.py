@@ -1,13 +1,11 @@
 """Running a project's own tool and reporting what it said."""
 
-import asyncio
 import contextlib
 import os
 import re
 import shlex
 import stat
-import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -16,10 +14,8 @@ from mcp_types import TextContent
 from ...safety.errors import Code, ToolError
 from ...safety.path_jail.roots import FIND, Place
 from ...safety.text import visible_name
-from ...sandbox.process.runner import Finished, Seen
-from ...sandbox.programs import Toolchains
+from ...sandbox.process.runner import Finished
 from ..exec_result import ExecResult
-from ..progress import Progress
 from ..results import Answer, Budget, Text, at_most
 
 REPORT_BYTES = 64 << 20
@@ -33,36 +29,36 @@ NAMES_SEEN = 1000
 """Entries of a folder that are looked at to find out what language it holds; a guess."""
 
 
-async def run(
-    toolchains: Toolchains, progress: Progress, argv: Sequence[str], timeout: float, seen: Seen | None = None
-) -> Finished:
-    """Run argv in the base, reporting the seconds it has taken. ToolError(unavailable) where it is not installed."""
-    ticking = asyncio.create_task(_tick(progress, timeout)) if progress.wanted else None
-    try:
-        return await toolchains.run(argv, timeout=timeout, seen=seen)
-    finally:
-        if ticking:
-            ticking.cancel()
+MARKERS = (
+    "pyproject.toml", "setup.cfg", "setup.py", "tox.ini", "pytest.ini", "package.json", "Cargo.toml", "go.mod", "Gemfile", "Rakefile",
+    ".rspec", ".rubocop.yml", ".standard.yml", "ruff.toml", ".ruff.toml",
+)  # fmt: skip
+"""Files that stand at the top of a project."""
 
 
 def report(
     headline: str,
     argv: Sequence[str],
     done: Finished,
-    failures: Finished | None = None,
     note: str = "",
+    *,
+    folder: Place | None = None,
+    shorter: str | None = None,
     more: str | None = "narrow the path",
 ) -> "Report":
     """Return the headline, the command line, the exec form, and last a note if there is one.
 
-    failures: what alone is told where the whole does not fit. more: how to get what even so is cut.
+    folder: where it ran, told unless it is the base. shorter: what takes the place of stdout where the whole does not fit.
+    more: how to get what even so is cut.
     """
     last = f"\n({note})" if note else ""
+    command = f"$ {visible_name(shlex.join(argv))}" + (f"   (in {folder.shown})" if folder else "")
 
     def form(finished: Finished) -> str:
-        return f"{headline}\n$ {visible_name(shlex.join(argv))}\n{ExecResult.of(finished).rendered()}{last}"
+        return f"{headline}\n{command}\n{ExecResult.of(finished).rendered()}{last}"
 
-    return Report(form(done), more, failures=form(failures) if failures else None)
+    cut = form(replace(done, stdout=replace(done.stdout, text=shorter))) if shorter is not None else None
+    return Report(form(done), more, shorter=cut)
 
 
 def insist(path: Place, selector: str = "(?!)") -> None:
@@ -75,17 +71,17 @@ def insist(path: Place, selector: str = "(?!)") -> None:
 
 @dataclass(frozen=True)
 class Report(Text):
-    """A text of which only the failures count where it has to be cut."""
+    """A text that has a shorter form for where it has to be cut."""
 
-    failures: str | None = None
+    shorter: str | None = None
 
     def fit(self, budget: Budget) -> Answer:
-        """Return the whole, or what is about failures with as much of it as fits."""
+        """Return the whole, or the shorter form with as much of it as fits."""
         cut = budget.fit(self.body, self.more)
         truncated = cut.truncated
-        if truncated and self.failures is not None:
+        if truncated and self.shorter is not None:
             total = truncated["tokens"]
-            cut = budget.fit(self.failures, self.more)
+            cut = budget.fit(self.shorter, self.more)
             left = at_most(cut.text) // 4 if cut.tokens is None else cut.tokens
             truncated = {"tokens": total, "cut": max(1, total - left)}
         meta = dict(self.meta) | ({"truncated": truncated} if truncated else {})
@@ -97,17 +93,17 @@ def written(file: str) -> bytes:
     return _beginning(file, REPORT_BYTES)
 
 
-def operand(path: Place) -> str:
-    """Return a path as an argument that no program takes for an option."""
-    name = path.shown
+def operand(path: Place, folder: Place | None = None) -> str:
+    """Return a path as an argument, relative to a folder, that no program takes for an option."""
+    name = path.shown if folder is None else os.path.relpath(path.absolute, folder.absolute)
     return f"./{name}" if name.startswith(("-", "+", "@")) else name
 
 
 class Project:
-    """The files in the base that say what a project uses. Nothing is run and no link is followed."""
+    """The files in a folder that say what a project uses. Nothing is run and no link is followed."""
 
     def __init__(self, base: str) -> None:
-        """Look at the folder base."""
+        """Look at the folder base, by its absolute path."""
         self._base = base
 
     def has(self, name: str) -> bool:
@@ -115,6 +111,10 @@ class Project:
         with contextlib.suppress(OSError):
             return stat.S_ISREG(os.stat(os.path.join(self._base, name)).st_mode)
         return False
+
+    def is_marked(self) -> bool:
+        """Return True where a file or folder says that a project begins here, and not only that there are tests."""
+        return self.has_folder("spec") or any(map(self.has, MARKERS))
 
     def has_folder(self, name: str) -> bool:
         """Tell whether there is a folder of this name."""
@@ -168,8 +168,22 @@ def _beginning(file: str, most: int) -> bytes:
         os.close(fd)
 
 
-async def _tick(progress: Progress, timeout: float) -> None:
-    start = time.monotonic()
-    while True:
-        await asyncio.sleep(0.5)
-        await progress(round(time.monotonic() - start, 1), timeout, "running")
+def nearest(path: Place | None, fits: Callable[[Project], bool]) -> Place | None:
+    """Return the nearest folder at or above a path that is a fitting project; None where there is none, or no path."""
+    here = path
+    while here is not None:
+        if fits(Project(here.absolute)):
+            return here
+        here = here.folder() if here.parts else None
+    return None
+
+
+def projects_below(base: str, fits: Callable[[Project], bool], ignored: Collection[str]) -> list[str]:
+    """Return the folders of the base that are fitting projects, by name."""
+    found = []
+    with contextlib.suppress(OSError), os.scandir(base) as entries:
+        for entry in sorted(islice(entries, NAMES_SEEN), key=lambda entry: entry.name):
+            plain = entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".") and entry.name not in ignored
+            if plain and fits(Project(entry.path)):
+                found.append(entry.name)
+    return found

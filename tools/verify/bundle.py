@@ -8,8 +8,8 @@ from pydantic import Field
 from ...safety.errors import Code, ToolError
 from ..base import Access, tool
 from ..results import Text
-from ..services import Progress, Settings, Toolchains
-from ._run import Project, report, run
+from ..services import Settings, Toolchains
+from ._run import Project, report
 
 ACTIONS = ("install", "update", "outdated", "check", "lock", "add")
 WITH_GEM = ("update", "outdated", "add")
@@ -19,7 +19,6 @@ WITH_GEM = ("update", "outdated", "add")
 async def bundle(
     toolchains: Toolchains,
     settings: Settings,
-    progress: Progress,
     action: Annotated[str, Field(description="install, update, outdated, check, lock or add")],
     gem: str | None = None,
 ) -> Text:
@@ -33,5 +32,5 @@ async def bundle(
     if (gem is None and action == "add") or (gem is not None and action not in WITH_GEM):
         raise ToolError(Code.BAD_GEM, "add needs a gem" if gem is None else f"{action} takes no gem")
     argv = ["bundle", action, *([gem] if gem else [])]
-    done = await run(toolchains, progress, argv, settings.toolchain_timeout)
+    done = await toolchains.run(argv, timeout=settings.toolchain_timeout)
     return report(f"BUNDLE {'FAILED' if done.exit_code else 'OK'}: {action}", argv, done, more=None)

@@ -5,10 +5,13 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
 
 from ...safety.errors import Code, ToolError
 from ...safety.path_jail.roots import Place
@@ -18,8 +21,8 @@ from ...sandbox.process.runner import Finished
 from ..base import Access, tool
 from ..blocking import reading
 from ..results import Text
-from ..services import Progress, Settings, Toolchains
-from ._run import Project, insist, operand, report, run, written
+from ..services import Settings, Toolchains
+from ._run import Project, insist, nearest, operand, report, written
 
 LINTERS = ("rubocop", "standard", "ruff")
 
@@ -28,32 +31,39 @@ SHOW_FILES_TIMEOUT = 4.0
 
 
 class _Report(NamedTuple):
-    """What a linter's report says, None where it does not: offenses left, lines to show instead, files inspected."""
+    """What a linter's report says, None where it does not: offenses left, lines to show instead, files inspected.
+
+    rules: for each offense its rule, and its place.
+    """
 
     offenses: int | None = None
     text: str | None = None
     files: int | None = None
+    rules: tuple[tuple[str, str], ...] = ()
 
 
 @tool(Access.EXEC, deadline=lambda settings, given: settings.toolchain_timeout + 5)
 async def lint(
     toolchains: Toolchains,
     settings: Settings,
-    progress: Progress,
-    path: ProjectPath | None = None,
-    linter: str | None = None,
+    path: Annotated[ProjectPath | None, Field(description="file, folder or sub-project")] = None,
+    linter: Annotated[str | None, Field(description="rubocop, standard or ruff")] = None,
     autocorrect: bool = False,
 ) -> Text:
-    """Run the project's linter (rubocop, standard or ruff) and list the offenses; autocorrect changes files."""
-    project = Project(toolchains.cwd)
-    chosen = linter or await reading(lambda stop: _detect(project, path, settings.ignored_dirs))
+    """Run the linter of the project (rubocop, standard or ruff) and list the offenses; autocorrect changes files."""
+    folder = await reading(lambda stop: nearest(path, Project.is_marked))
+    folder = folder if folder and folder.parts else None
+    base = folder.absolute if folder else toolchains.cwd
+    project = Project(base)
+    inner = path if path and (folder is None or path.absolute != folder.absolute) else None
+    chosen = linter or await reading(lambda stop: _detect(project, inner, settings.ignored_dirs))
     if chosen not in LINTERS:
         raise ToolError(Code.BAD_LINTER, f"{chosen} is not a linter that is known here", f"one of {', '.join(LINTERS)}")
     if path:
         await reading(lambda stop: insist(path))
-    where = [operand(path)] if path else []
-    with tempfile.TemporaryDirectory(prefix="toolbox-report-") as folder:
-        file = os.path.join(folder, "report")
+    where = [operand(inner, folder)] if inner else []
+    with tempfile.TemporaryDirectory(prefix="toolbox-report-") as reports:
+        file = os.path.join(reports, "report")
         if chosen == "ruff":
             argv = ["ruff", "check", *(["--fix"] * autocorrect), *where]
             extra = ["--output-format=json", f"--output-file={file}"]
@@ -62,8 +72,8 @@ async def lint(
             gem, name = {"rubocop": ("rubocop", "rubocop"), "standard": ("standard", "standardrb")}[chosen]
             argv = project.bundled([name, "--no-color", "--format=simple", *([fix] * autocorrect), *where], gem)
             extra = ["--format=json", f"--out={file}"]
-        done = await run(toolchains, progress, [*argv, *extra], settings.toolchain_timeout)
-        read = partial(_ruff, toolchains.cwd) if chosen == "ruff" else _rubocop
+        done = await toolchains.run([*argv, *extra], timeout=settings.toolchain_timeout, work_dir=folder)
+        read = partial(_ruff, base) if chosen == "ruff" else _rubocop
         found = await reading(lambda stop: read(written(file)))
     if found.text is not None:
         done = replace(done, stdout=replace(done.stdout, text=found.text))
@@ -72,13 +82,21 @@ async def lint(
         inspected = found.files
         if chosen == "ruff" and found.offenses is not None:
             # Its report is the same list, empty, whether it has looked at many files or at none.
-            listed = await run(toolchains, progress, [*argv[:2], "--show-files", *where], SHOW_FILES_TIMEOUT)
+            listed = await toolchains.run(
+                [*argv[:2], "--show-files", *where], timeout=SHOW_FILES_TIMEOUT, work_dir=folder
+            )
             inspected = _shown(listed, path)
         if inspected == 0:
-            return report(
-                "LINT ERROR", argv, done, note=f"{chosen} inspected no file: this says nothing about the code"
-            )
-    return report(headline, argv, done)
+            note = f"{chosen} inspected no file: this says nothing about the code"
+            return report("LINT ERROR", argv, done, note, folder=folder)
+    return report(headline, argv, done, folder=folder, shorter=_by_rule(found.rules) if found.rules else None)
+
+
+def _by_rule(rules: Sequence[tuple[str, str]]) -> str:
+    """Return how often each rule was broken, the most frequent first, and where first."""
+    counts = Counter(rule for rule, _ in rules)
+    first = {rule: place for rule, place in reversed(rules)}
+    return "".join(f"{rule}: {count} (first: {first[rule]})\n" for rule, count in counts.most_common())
 
 
 def _detect(project: Project, path: Place | None, ignored: Collection[str]) -> str:
@@ -125,7 +143,8 @@ def _ruff(base: str, found: bytes) -> _Report:
         ]
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return _Report()
-    return _Report(len(rows), clean("".join(f"{name}:{row}:{column}: {text}\n" for name, row, column, text in rows)))
+    text = clean("".join(f"{name}:{row}:{column}: {text}\n" for name, row, column, text in rows))
+    return _Report(len(rows), text, rules=tuple((text.split()[0], f"{name}:{row}") for name, row, _, text in rows))
 
 
 def _shown(listed: Finished, path: Place | None) -> int | None:
@@ -143,7 +162,24 @@ def _rubocop(found: bytes) -> _Report:
     """Read a report of rubocop's; what was corrected is no offense."""
     try:
         whole = json.loads(found)
-        offenses = sum(not offense.get("corrected") for file in whole["files"] for offense in file["offenses"])
-        return _Report(offenses, files=whole.get("summary", {}).get("inspected_file_count"))
+        rows = [
+            (
+                str(file["path"]),
+                int(offense["location"]["line"]),
+                int(offense["location"]["column"]),
+                str(offense["cop_name"]),
+                f"{'[correctable] ' if offense.get('correctable') else ''}{offense['message']}",
+            )
+            for file in whole["files"]
+            for offense in file["offenses"]
+            if not offense.get("corrected")
+        ]
+        corrected = sum(bool(offense.get("corrected")) for file in whole["files"] for offense in file["offenses"])
+        files = whole.get("summary", {}).get("inspected_file_count")
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return _Report()
+    lines = [f"{name}:{line}:{column}: {cop} {message}\n" for name, line, column, cop, message in rows]
+    if corrected:
+        lines.append(f"{corrected} corrected\n")
+    rules = tuple((cop, f"{name}:{line}") for name, line, _, cop, _ in rows)
+    return _Report(len(rows), clean("".join(lines)), files, rules)

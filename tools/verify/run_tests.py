@@ -1,28 +1,25 @@
 """run_tests."""
 
+from typing import Annotated
+
+from pydantic import Field
+
 from ...safety.paths import ProjectPath
 from ..base import Access, tool
-from ..blocking import Stop, reading
+from ..blocking import reading
 from ..results import Text
-from ..services import Progress, Settings, Toolchains
-from ._frameworks import Framework, Suite, detect, exists, run_suite, suite_of
-from ._run import Project
+from ..services import Settings, Toolchains
+from ._frameworks import Framework, chosen, run_suite
 
 
 @tool(Access.EXEC, deadline=lambda settings, given: settings.toolchain_timeout + 5)
 async def run_tests(
     toolchains: Toolchains,
     settings: Settings,
-    progress: Progress,
-    path: ProjectPath | None = None,
+    path: Annotated[ProjectPath | None, Field(description="file, folder or sub-project")] = None,
     framework: Framework | None = None,
+    filter: Annotated[str | None, Field(description="only tests with this name")] = None,
 ) -> Text:
-    """Run the project's test suite, found by its files, and say how many tests passed and failed."""
-    project = Project(toolchains.cwd)
-
-    def chosen(stop: Stop) -> Suite:
-        if path and not framework:
-            exists(path)
-        return suite_of(framework or detect(project), project, path)
-
-    return await run_suite(await reading(chosen), toolchains, settings, progress)
+    """Run the tests of the project, or of the sub-project that path lies in; failures come first."""
+    suite = await reading(lambda stop: chosen(path, framework, filter, toolchains.cwd, settings.ignored_dirs))
+    return await run_suite(suite, toolchains, settings)

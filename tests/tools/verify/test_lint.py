@@ -116,9 +116,28 @@ async def test_a_path_that_is_not_there_is_told_before_anything_runs(call, fake,
     ],
 )
 async def test_standard_is_counted_by_its_report(call, fake, corrected, status, headline):
-    report = json.dumps({"files": [{"path": "a.rb", "offenses": [{"corrected": each} for each in corrected]}]})
+    report = rubocop_report(*({"corrected": each} for each in corrected))
     fake("standardrb", f"for a; do case $a in --out=*) echo '{report}' > ${{a#--out=}};; esac; done; exit {status}\n")
     assert (await call("lint", linter="standard")).splitlines()[0] == headline
+
+
+def rubocop_report(*offenses):
+    row = {"cop_name": "Style/X", "message": "no", "location": {"line": 3, "column": 1}, "correctable": True}
+    return json.dumps({"files": [{"path": "a.rb", "offenses": [row | offense for offense in offenses]}]})
+
+
+async def test_each_offense_names_its_rule_and_place(call, fake):
+    report = rubocop_report(*[{}] * 90, *[{"cop_name": "Lint/Y", "location": {"line": 7, "column": 2}}] * 3)
+    fake("standardrb", f"for a; do case $a in --out=*) echo '{report}' > ${{a#--out=}};; esac; done; exit 1\n")
+    assert "a.rb:7:2: Lint/Y [correctable] no" in (await call("lint", linter="standard")).splitlines()
+
+
+async def test_offenses_that_do_not_fit_are_counted_by_rule(call, fake):
+    call.tokens = 120
+    report = rubocop_report(*[{}] * 90, *[{"cop_name": "Lint/Y", "location": {"line": 7, "column": 2}}] * 3)
+    fake("standardrb", f"for a; do case $a in --out=*) echo '{report}' > ${{a#--out=}};; esac; done; exit 1\n")
+    answer = await call("lint", linter="standard")
+    assert answer.splitlines()[-2:] == ["Style/X: 90 (first: a.rb:3)", "Lint/Y: 3 (first: a.rb:7)"]
 
 
 UNSEEN = "({} inspected no file: this says nothing about the code)"

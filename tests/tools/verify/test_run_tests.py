@@ -1,3 +1,4 @@
+import json
 import os
 from pathlib import Path
 
@@ -25,21 +26,21 @@ def lines(answer):
 @pytest.mark.parametrize(
     ("contents", "headline", "command"),
     [
-        pytest.param({"pytest.ini": "[pytest]\n", "test_x.py": PYTEST}, "TESTS FAILED: 2 passed, 1 failed, 1 skipped", "pytest -q --color=no"),
-        pytest.param({"conftest.py": "", "test_x.py": "def test_a(): pass\n"}, "TESTS PASSED: 1 passed", "pytest -q --color=no"),
+        pytest.param({"pytest.ini": "[pytest]\n", "test_x.py": PYTEST}, "TESTS FAILED: 1 of 3, 1 skipped", "pytest -q --color=no"),
+        pytest.param({"conftest.py": "", "test_x.py": "def test_a(): pass\n"}, "TESTS PASSED: 1", "pytest -q --color=no"),
         pytest.param({"pyproject.toml": "[tool.pytest.ini_options]\n"}, "TESTS: none ran", "pytest -q --color=no"),
-        pytest.param({"conftest.py": "", "test_x.py": "1/0\n"}, "TESTS FAILED: 1 error", "pytest -q --color=no"),
+        pytest.param({"conftest.py": "", "test_x.py": "1/0\n"}, "TESTS FAILED: 1 of 1", "pytest -q --color=no"),
         pytest.param({"conftest.py": "1/0\n"}, "TESTS FAILED: exit 4", "pytest -q --color=no"),
-        pytest.param({"test_x.py": UNITTEST}, "TESTS FAILED: 1 passed, 1 failed, 1 error, 1 skipped", "python3 -m unittest discover -s. '-ptest*.py' -t."),
-        pytest.param({"tests/test_x.py": "import unittest\nclass T(unittest.TestCase):\n def test_a(self): pass\n"}, "TESTS PASSED: 1 passed", "python3 -m unittest discover -stests '-ptest*.py'"),
+        pytest.param({"test_x.py": UNITTEST}, "TESTS FAILED: 2 of 3, 1 skipped", "python3 -m unittest discover -s. '-ptest*.py' -t."),
+        pytest.param({"tests/test_x.py": "import unittest\nclass T(unittest.TestCase):\n def test_a(self): pass\n"}, "TESTS PASSED: 1", "python3 -m unittest discover -stests '-ptest*.py'"),
         pytest.param({"tests/x.txt": ""}, "TESTS: none ran", "python3 -m unittest discover -stests '-ptest*.py'"),
-        pytest.param({"spec/x_spec.rb": RSPEC}, "TESTS FAILED: 1 passed, 1 failed, 1 skipped", "rspec --no-color --format progress", marks=need("rspec")),
-        pytest.param({"spec/x_spec.rb": "describe('x') { it('a') { } }"}, "TESTS PASSED: 1 passed", "rspec --no-color --format progress", marks=need("rspec")),
+        pytest.param({"spec/x_spec.rb": RSPEC}, "TESTS FAILED: 1 of 2, 1 skipped", "rspec --no-color --format progress", marks=need("rspec")),
+        pytest.param({"spec/x_spec.rb": "describe('x') { it('a') { } }"}, "TESTS PASSED: 1", "rspec --no-color --format progress", marks=need("rspec")),
         pytest.param({".rspec": ""}, "TESTS: none ran", "rspec --no-color --format progress", marks=need("rspec")),
-        pytest.param({"spec/x_spec.rb": "raise 'x'"}, "TESTS FAILED: 1 error", "rspec --no-color --format progress", marks=need("rspec")),
-        pytest.param({"test/x_test.rb": MINITEST, "Rakefile": RAKEFILE}, "TESTS FAILED: 1 passed, 1 failed, 1 error, 1 skipped", "rake test", marks=need("rake")),
-        pytest.param({"Cargo.toml": CARGO, "src/lib.rs": RUST}, "TESTS FAILED: 1 passed, 1 failed, 1 skipped", "cargo test --color=never", marks=need("cargo")),
-        pytest.param({"package.json": NODE, "x.test.js": NODE_TEST}, "TESTS FAILED: 1 passed, 1 failed", "npm test", marks=need("npm", "node")),
+        pytest.param({"spec/x_spec.rb": "raise 'x'"}, "TESTS FAILED: 1 of 1", "rspec --no-color --format progress", marks=need("rspec")),
+        pytest.param({"test/x_test.rb": MINITEST, "Rakefile": RAKEFILE}, "TESTS FAILED: 2 of 3, 1 skipped", "rake test", marks=need("rake")),
+        pytest.param({"Cargo.toml": CARGO, "src/lib.rs": RUST}, "TESTS FAILED: 1 of 2, 1 skipped", "cargo test --color=never", marks=need("cargo")),
+        pytest.param({"package.json": NODE, "x.test.js": NODE_TEST}, "TESTS FAILED: 1 of 2", "npm test", marks=need("npm", "node")),
     ],
 )  # fmt: skip
 async def test_finds_runs_and_counts(call, project, contents, headline, command):
@@ -89,7 +90,7 @@ async def test_go_is_counted_by_its_events(call, fake, files):
     fake("go", "cat <<'EOF'\n" + "\n".join(events) + "\nEOF\nexit 1\n")
     files(go_dot_mod="")
     assert lines(await call("run_tests")) == [
-        "TESTS FAILED: 1 passed, 1 failed, 1 skipped", "$ go test -json ./...", "exit: 1", "--- stdout ---", "--- PASS: TestA", "FAIL", "not json",
+        "TESTS FAILED: 1 of 2, 1 skipped", "$ go test -json ./...", "exit: 1", "--- stdout ---", "FAIL", "not json",
     ]  # fmt: skip
 
 
@@ -103,7 +104,7 @@ async def test_go_is_counted_by_its_events(call, fake, files):
         ("minitest", "-e", ["TEST=./-e"]),
         ("npm", "--help", ["--", "./--help"]),
         ("cargo", "tests/a.rs", ["--test=a"]),
-        ("cargo", "crate", ["--manifest-path=crate/Cargo.toml"]),
+        ("cargo", "crate", ["test"]),
         ("go", "-d", ["./-d/..."]),
         ("go", ".", ["./..."]),
         ("unittest", "--help", ["-s./--help"]),
@@ -111,8 +112,8 @@ async def test_go_is_counted_by_its_events(call, fake, files):
         ("rspec", "spec/a_spec.rb[1:2,1:3]", ["spec/a_spec.rb[1:2,1:3]"]),
         ("pytest", "tests/a.py::T::test_b[x/y]", ["tests/a.py::T::test_b[x/y]"]),
         ("npm", "a.test.js:3", ["--", "a.test.js:3"]),
-        ("cargo", "crate/src/lib.rs", ["--manifest-path=crate/Cargo.toml"]),
-        ("cargo", "crate/Cargo.toml", ["--manifest-path=crate/Cargo.toml"]),
+        ("cargo", "crate/src/lib.rs", ["test"]),
+        ("cargo", "crate/Cargo.toml", ["test"]),
         ("go", "pkg/a_test.go", ["./pkg/..."]),
         ("go", "pkg/...", ["./pkg/..."]),
         ("go", "...", ["./..."]),
@@ -221,13 +222,13 @@ async def test_a_runner_that_is_not_installed_is_unavailable(call, framework):
 async def test_the_usual_runners_behind_npm_are_counted(call, fake, project, summary):
     (project / "said").write_text("noise\n" + summary)
     fake("npm", "cat said; exit 1\n")
-    assert lines(await call("run_tests", framework="npm"))[0] == "TESTS FAILED: 2 passed, 1 failed"
+    assert lines(await call("run_tests", framework="npm"))[0] == "TESTS FAILED: 1 of 3"
 
 
 async def test_failures_that_a_script_swallows_are_failures(call, fake):
     fake("npm", "echo '# pass 2'; echo '# fail 1'; exit 0\n")
     first, _, status, *_ = lines(await call("run_tests", framework="npm"))
-    assert (first, status) == ("TESTS FAILED: 2 passed, 1 failed", "exit: 0")
+    assert (first, status) == ("TESTS FAILED: 1 of 3", "exit: 0")
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "setup.cfg", "package.json"])
@@ -257,3 +258,89 @@ async def test_the_projects_own_environment_comes_first(call, project):
     own.write_text("#!/bin/sh\necho own\n")
     own.chmod(0o755)
     assert "own" in lines(await call("run_tests", framework="pytest"))
+
+
+async def test_the_nearest_project_decides_framework_and_folder(call, fake, files):
+    for program in ("rspec", "pytest", "npm", "python3"):
+        fake(program, 'echo "$0 $@" | sed "s:.*/::"; pwd | sed "s:.*/::"\n')
+    files(
+        api__pyproject_dot_toml="[tool.pytest.ini_options]\n",
+        api__tests__test_a_dot_py="",
+        web__package_dot_json=NODE,
+        web__a_dot_test_dot_js="",
+        lib__spec__a_spec_dot_rb="",
+    )
+    told = {}
+    for path in (
+        "api",
+        "api/tests",
+        "api/tests/test_a.py::test_b",
+        "web",
+        "web/a.test.js",
+        "lib",
+        "lib/spec/a_spec.rb:3",
+    ):
+        _, command, *rest = lines(await call("run_tests", path=path))
+        told[path] = (command.removeprefix("$ "), rest[-1])
+    quiet = "pytest -q --color=no"
+    assert told == {
+        "api": (f"{quiet}   (in api)", "api"),
+        "api/tests": (f"{quiet} tests   (in api)", "api"),
+        "api/tests/test_a.py::test_b": (f"{quiet} tests/test_a.py::test_b   (in api)", "api"),
+        "web": ("npm test   (in web)", "web"),
+        "web/a.test.js": ("npm test -- a.test.js   (in web)", "web"),
+        "lib": ("rspec --no-color --format progress   (in lib)", "lib"),
+        "lib/spec/a_spec.rb:3": ("rspec --no-color --format progress spec/a_spec.rb:3   (in lib)", "lib"),
+    }
+    refused = await call("run_tests")
+    assert (refused["code"], refused["hint"]) == ("no_tests", "path: api, lib, web")
+
+
+@pytest.mark.parametrize(
+    ("framework", "script", "arguments"),
+    [
+        ("pytest", "", ["[-kname]"]),
+        ("unittest", "", ["[-kname]"]),
+        ("rspec", "", ["[--example=name]"]),
+        ("minitest", "", ["[TESTOPTS=--name=/name/]"]),
+        ("cargo", "", ["[name]"]),
+        ("go", "", ["[-run=name]"]),
+        ("npm", "jest", ["[-t]", "[name]"]),
+        ("npm", "npx vitest run", ["[-t]", "[name]"]),
+        ("npm", "node_modules/.bin/mocha", ["[--grep]", "[name]"]),
+        ("npm", "node --test", ["[--test-name-pattern]", "[name]"]),
+    ],
+)
+async def test_tests_are_chosen_by_name_in_each_frameworks_way(call, fake, files, framework, script, arguments):
+    for program in ("rspec", "rake", "pytest", "cargo", "go", "npm", "python3"):
+        fake(program, 'for a; do echo "[$a]"; done\n')
+    files(package_dot_json=json.dumps({"scripts": {"test": script}}))
+    answer = lines(await call("run_tests", framework=framework, filter="name"))
+    for argument in arguments:
+        assert argument in answer
+
+
+async def test_what_cannot_be_chosen_by_name_is_refused(call, files):
+    files(package_dot_json='{"scripts": {"test": "make check"}}')
+    refused = await call("run_tests", filter="name")
+    assert refused["code"] == "invalid_args" and "make check" in refused["error"]
+
+
+@pytest.mark.parametrize(
+    ("framework", "program", "said", "reason"),
+    [
+        ("npm", "npm", "sh: 1: mocha: not found", "mocha is not installed: install the dependencies (npm install, pip install)"),
+        ("npm", "npm", "Error: Cannot find module 'chai'", "chai is missing: npm install"),
+        ("rspec", "rspec", "Could not find rack-3.0 in any of the sources", 'gems are missing: bundle {"action": "install"}'),
+        ("cargo", "cargo", "error: could not compile `x`", "the code does not compile"),
+        ("pytest", "pytest", "/usr/bin/python3: No module named pytest", "pytest is not installed: pip install pytest"),
+    ],
+)  # fmt: skip
+async def test_what_kept_tests_from_running_is_the_headline(call, fake, framework, program, said, reason):
+    fake(program, f"cat <<'EOF' >&2\n{said}\nEOF\nexit 127\n")
+    assert lines(await call("run_tests", framework=framework))[0] == f"TESTS DID NOT RUN: {reason}"
+
+
+async def test_a_status_behind_tests_that_passed_is_told(call, fake):
+    fake("npm", "echo '# pass 16'; exit 1\n")
+    assert lines(await call("run_tests", framework="npm"))[0] == "TESTS FAILED: exit 1, 16 passed"
