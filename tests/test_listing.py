@@ -3,7 +3,7 @@ import json
 from toolbox_mcp.server.budget.tokenizers import tokenizer_for
 from toolbox_mcp.tools.catalogue import TOOLS
 
-PER_TOOL = 110
+PER_TOOL = 150
 """Tokens (o200k) of a tool in the default listing, on average."""
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 import types
+import warnings
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -152,7 +153,7 @@ def tool(
             description=inspect.cleandoc(function.__doc__ or ""),
             access=access,
             annotations=HINTS[access].model_copy(update=hints),
-            params=create_model(name, __config__=ConfigDict(extra="forbid", validate_default=True), **fields),
+            params=_params(name, fields),
             services=types.MappingProxyType(services),
             record=returns if isinstance(returns, type) and issubclass(returns, Record) else None,
             unsafe=unsafe,
@@ -163,6 +164,15 @@ def tool(
         )
 
     return describe
+
+
+def _params(name: str, fields: dict[str, Any]) -> type[BaseModel]:
+    with warnings.catch_warnings():
+        # An argument may have the name of a method of BaseModel that nobody calls, such as json.
+        warnings.filterwarnings(
+            "ignore", message=r'Field name "\w+" (in "\w+" )?shadows an attribute', category=UserWarning
+        )
+        return create_model(name, __config__=ConfigDict(extra="forbid", validate_default=True), **fields)
 
 
 def _waiting(function: AtOnce) -> Handler:

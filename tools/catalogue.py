@@ -4,6 +4,11 @@ from .base import Tool
 from .command.bash import bash
 from .command.run_script import run_script
 from .command.shell import shell
+from .data.csv_read import csv_read
+from .data.csv_write import csv_write
+from .data.json_query import json_query
+from .data.toml_query import toml_query
+from .data.yaml_query import yaml_query
 from .edit.create_directory import create_directory
 from .edit.delete_file import delete_file
 from .edit.edit_file import edit_file
@@ -42,6 +47,8 @@ TOOLS: tuple[Tool, ...] = (
     bundle,
     calculator,
     create_directory,
+    csv_read,
+    csv_write,
     date_time,
     delete_file,
     diff,
@@ -50,6 +57,7 @@ TOOLS: tuple[Tool, ...] = (
     file_info,
     glob,
     grep_files,
+    json_query,
     lint,
     list_directory,
     move_file,
@@ -70,7 +78,9 @@ TOOLS: tuple[Tool, ...] = (
     run_tests,
     shell,
     todo_write,
+    toml_query,
     tree,
     undo,
     write_file,
+    yaml_query,
 )
