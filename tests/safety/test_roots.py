@@ -8,7 +8,7 @@ import pytest
 
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.path_jail.opening import MAX_LINKS
-from toolbox_mcp.safety.path_jail.roots import Engine, Place, Roots
+from toolbox_mcp.safety.path_jail.roots import Engine, Roots
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
 
@@ -402,8 +402,9 @@ def test_magic_links_of_proc_lead_nowhere(jail, outcome, content):
 
 
 def test_looks_at_what_it_has_opened_as_well(tree, roots, outcome, monkeypatch):
-    file = roots.place("a/f.txt").stat()
-    monkeypatch.setattr(Place, "_stat", lambda place, links: file)
+    place = roots.place("a/f.txt")
+    file = place.stat()
+    monkeypatch.setattr(type(roots.opener(place.root)), "stat", lambda *_: file)
     assert outcome(roots.place("fifo").open_file) == "not_a_file"
     assert outcome(roots.place("a").open_file) == "not_a_file"
 

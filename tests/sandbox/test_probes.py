@@ -1,10 +1,11 @@
 import json
 import os
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from toolbox_mcp.safety.errors import Code, ToolError
-from toolbox_mcp.sandbox.backends import probes
 from toolbox_mcp.sandbox.backends.probes import Verdicts, qualify
 from toolbox_mcp.sandbox.process.capture import Stream
 from toolbox_mcp.sandbox.process.child import Usage
@@ -51,23 +52,23 @@ async def test_a_verdict_is_of_one_version_boot_back_end_and_user(file, monkeypa
     attack = Asked(Probe(True), Probe(True, ("second",)))
     await Verdicts(file, "1").of("native", attack)
     if what == "boot":
-        monkeypatch.setattr(probes, "_boot", lambda: "another boot, or another kernel")
+        monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(release="another boot, or another kernel"))
     if what == "user":
-        monkeypatch.setattr(probes, "_user", lambda: -1)
+        monkeypatch.setattr(os, "geteuid", lambda: -1)
     later = Verdicts(file, "2" if what == "version" else "1")
     assert await later.of("bubblewrap" if what == "key" else "native", attack) == Probe(True, ("second",))
 
 
-def test_a_boot_is_told_from_another_and_a_kernel_too(monkeypatch):
-    seen = probes._boot()
-    assert os.uname().release in seen
-    assert len(seen) > len(os.uname().release)
+async def test_a_boot_is_told_from_another_and_a_kernel_too(file):
+    await Verdicts(file, "1").of("a", Asked(Probe(True)))
+    (key,) = json.loads(file.read_text())
+    assert Path("/proc/sys/kernel/random/boot_id").read_text().strip() + os.uname().release in key
 
 
 async def test_verdicts_of_an_earlier_boot_are_forgotten(file, monkeypatch):
-    monkeypatch.setattr(probes, "_boot", lambda: "first")
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(release="first"))
     await Verdicts(file, "1").of("a", Asked(Probe(True)))
-    monkeypatch.setattr(probes, "_boot", lambda: "second")
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(release="second"))
     await Verdicts(file, "1").of("b", Asked(Probe(True)))
     (key,) = json.loads(file.read_text())
     assert "second" in key

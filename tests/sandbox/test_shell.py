@@ -61,7 +61,7 @@ def test_the_operators_choice_stands_for_auto(tmp_path):
 def test_a_shell_that_is_not_installed_is_unavailable(tmp_path, monkeypatch):
     for wanted in ("fish", "auto"):
         made = ShellRunner(cwd="/", host={"PATH": "/none"}, env={"PATH": "/none"})
-        monkeypatch.setattr(made, "_own", list)
+        monkeypatch.setattr(os, "getuid", lambda: 2**31)
         with pytest.raises(ToolError) as refused:
             made.find(wanted)
         assert refused.value.code == "unavailable"

@@ -189,10 +189,10 @@ async def test_a_miss_of_white_space_names_no_place_and_no_cause(call, project, 
 
 
 async def test_a_miss_is_told_where_the_system_starts_no_process(call, project, monkeypatch):
-    def refused(*arguments):
+    def refused(*arguments, **options):
         raise OSError(errno.EMFILE, "")
 
-    monkeypatch.setattr(worker, "_spawn", refused)
+    monkeypatch.setattr(worker.subprocess, "Popen", refused)
     (project / "f").write_text("one")
     assert await call("edit_file", path="f", old_string="One", new_string="x") == {
         "error": "old_string is nowhere in f", "code": "no_match",

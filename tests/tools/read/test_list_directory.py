@@ -90,8 +90,21 @@ async def test_without_sizes_an_entry_that_cannot_be_told_is_another_kind(call, 
 
 async def test_without_sizes_what_a_pattern_leaves_out_is_not_told_apart(call, folder, monkeypatch):
     asked = []
-    real = list_directory._kind
-    monkeypatch.setattr(list_directory, "_kind", lambda entry: asked.append(entry.name) or real(entry))
+    real = os.scandir
+
+    class Asked(Untold):
+        def is_file(self, follow_symlinks):
+            asked.append(self.name)
+            return True
+
+        is_dir = is_symlink = is_file
+
+    @contextmanager
+    def scandir(fd):
+        with real(fd) as entries:
+            yield (entry if entry.name.endswith(".txt") else Asked(entry) for entry in entries)
+
+    monkeypatch.setattr(list_directory.os, "scandir", scandir)
     assert await call("list_directory", pattern="*.txt", sizes=False) == "file\tb.txt"
     assert asked == []
 
