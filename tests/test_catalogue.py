@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 import toolbox_mcp.tools
+from tests.tables import each_row
 from toolbox_mcp.server.config.names import KNOWN_TOOLS
 from toolbox_mcp.tools.base import HINTS, Access, Tool
 from toolbox_mcp.tools.catalogue import TOOLS
@@ -32,7 +33,7 @@ NOT_DESTRUCTIVE = {"create_directory", "git_add", "git_commit"}
 IDEMPOTENT = {"create_directory", "write_file", "csv_write", "git_add", "download_file", "todo_write", "process_kill"}
 UNSAFE = {"read_file", "write_file", "bash", "process_start", "web_fetch", "http_request"}
 
-by_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+by_tool = each_row("tool", TOOLS)
 
 
 def test_every_tool_there_is_stands_in_the_catalogue() -> None:

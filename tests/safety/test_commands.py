@@ -1,6 +1,7 @@
 import pytest
 from pydantic import BaseModel
 
+from tests.tables import each_row
 from toolbox_mcp.safety.commands import Arguments, Command
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.guard import Judging
@@ -20,13 +21,13 @@ def judged(command, args=(), *, allowed=("git", "ls"), unsafe=False):
     return call, judging.overrides
 
 
-@pytest.mark.parametrize("command", ["git", "ls"])
+@each_row("command", ["git", "ls"])
 def test_an_allowed_name_passes_as_it_is(command):
     call, overrides = judged(command)
     assert (call.command, overrides) == (command, [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "sentence"),
     [
         ("", "the command is empty"),
@@ -67,13 +68,13 @@ def test_a_nul_in_an_argument_is_refused():
     assert (refused.value.code, refused.value.error) == ("command_denied", "args[1] contains a NUL character")
 
 
-@pytest.mark.parametrize("command", ["/bin/ls", "rm", "./x"])
+@each_row("command", ["/bin/ls", "rm", "./x"])
 def test_unsafe_lifts_the_rules_on_slashes_and_names_and_notes_it_once(command):
     call, overrides = judged(command, unsafe=True)
     assert (call.command, overrides) == (command, [f"command {command}"])
 
 
-@pytest.mark.parametrize("command", ["", "ls;id", "/bin/ls\n", "/bin/l?", "x\0"])
+@each_row("command", ["", "ls;id", "/bin/ls\n", "/bin/l?", "x\0"])
 def test_unsafe_lifts_nothing_else(command):
     with pytest.raises(ToolError) as refused:
         judged(command, unsafe=True)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from tests.tables import each_row
 from toolbox_mcp.safety.guard import Judging
 from toolbox_mcp.safety.paths import EntryPath, ProjectPath, UnsafePath, UnsafeWritePath, WriteEntry, WritePath
 from toolbox_mcp.safety.policy import Policy
@@ -85,6 +86,6 @@ def test_a_granted_unsafe_lifts_only_the_confinement_of_its_own_types(judge, pro
     assert judge(UnsafeWritePath, "out", True)[1] != []
 
 
-@pytest.mark.parametrize("kind", READERS + WRITERS)
+@each_row("kind", READERS + WRITERS)
 def test_a_client_sees_a_plain_string(kind):
     assert TypeAdapter(kind).json_schema() == {"type": "string"}

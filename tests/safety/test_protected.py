@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tables import each_row
 from toolbox_mcp.safety.path_jail import protected
 from toolbox_mcp.safety.path_jail.protected import Protected
 from toolbox_mcp.safety.writes.atomic import read_whole, replace
@@ -38,19 +39,17 @@ GIT = [
 ]
 
 
-@pytest.mark.parametrize("name", GIT)
+@each_row("name", GIT)
 def test_every_spelling_of_git_is_git(name):
     assert Protected((), [], []).name_refusal(Path("/srv"), ["sub", name, "config"]) == "it belongs to git"
 
 
-@pytest.mark.parametrize(
-    "name", [".gitignore", ".github", "git", ".git2", "a.git", ".gitmodules", "git~", ".gi", "..git"]
-)
+@each_row("name", [".gitignore", ".github", "git", ".git2", "a.git", ".gitmodules", "git~", ".gi", "..git"])
 def test_other_names_are_not_git(name):
     assert Protected((), [], []).name_refusal(Path("/srv"), ["sub", name, "config"]) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "protected"),
     [
         (".mcp.json", True),
@@ -83,7 +82,7 @@ def test_globs_match_in_any_case_and_at_any_depth(path, protected):
     assert (refused is not None) == protected
 
 
-@pytest.mark.parametrize(("path", "protected"), [(".claude", True), ("a/.claude", True), ("only", True), ("a", False)])
+@each_row(("path", "protected"), [(".claude", True), ("a/.claude", True), ("only", True), ("a", False)])
 def test_no_folder_with_content_comes_where_a_glob_has_its_matches(path, protected):
     refused = Protected(GLOBS, [], []).name_refusal(Path("/srv"), path.split("/"), folder=True)
     assert (refused is not None) == protected

@@ -1,16 +1,16 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import each_row
 from toolbox_mcp.safety.redaction import MASK, OMITTED, redact, sensitive
 
 SECRET = "hunter2"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     """key token secret password passwd passphrase pwd authorization cookie Cookie Set-Cookie X-Api-Key x-api-key X_API_KEY apiKey
     APIKey apikey API_TOKEN accessToken access_token AWS_SECRET_ACCESS_KEY db.password dbPassword sessiontoken client-secret
@@ -23,7 +23,7 @@ def test_what_stands_under_the_name_of_a_secret_is_masked(name):
     assert given["a"][0]["b"][name] == SECRET
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         "",
@@ -36,7 +36,7 @@ def test_other_names_hide_nothing(name):
     assert redact({name: SECRET}) == {name: SECRET}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "masked"),
     [
         ({"password": 1234}, {"password": MASK}),
@@ -60,13 +60,12 @@ def test_other_names_hide_nothing(name):
         (["-H", f"X-Auth-Token: {SECRET}"], ["-H", f"X-Auth-Token: {MASK}"]),
         (["API_KEY=" + SECRET, "env"], ["API_KEY=" + MASK, "env"]),
     ],
-    ids=repr,
 )
 def test_secrets_are_found_in_any_form_that_arguments_take(value, masked):
     assert redact(value) == masked
 
 
-@pytest.mark.parametrize(
+@each_row(
     "secret",
     [
         "ghp_" + "a1B2" * 9,
@@ -95,15 +94,14 @@ def test_secrets_are_found_in_any_form_that_arguments_take(value, masked):
         "-----BEGIN PGP PRIVATE KEY BLOCK-----\nlQOY\n-----END PGP PRIVATE KEY BLOCK-----",
         "-----BEGIN PRIVATE KEY-----\nMIIE cut off",
     ],
-    ids=lambda secret: secret[:14],
 )
-@pytest.mark.parametrize(("before", "after"), [("", ""), ("see ", ""), ("'", ""), ("X_", ""), ("url/", "\n")])
+@each_row(("before", "after"), [("", ""), ("see ", ""), ("'", ""), ("X_", ""), ("url/", "\n")])
 def test_a_token_is_known_by_its_look(secret, before, after):
     assert redact(before + secret + after).startswith(before + MASK)
     assert secret[8:] not in redact(before + secret + after)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "masked"),
     [
         (f"curl -H 'Authorization: Basic {SECRET}' x", f"curl -H 'Authorization: {MASK}' x"),
@@ -129,7 +127,7 @@ def test_secrets_are_found_inside_texts(text, masked):
     assert redact(text) == masked
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -184,7 +182,7 @@ def test_any_json_keeps_its_shape_and_never_fails(value):
     assert redact(masked) == masked
 
 
-@pytest.mark.parametrize(
+@each_row(
     "unit",
     [
         "a",

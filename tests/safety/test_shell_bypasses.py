@@ -1,8 +1,7 @@
 """Ways around the list that were thought of later than those in test_shell_rules, and those that nothing is promised about."""
 
-import pytest
-
 from tests.safety.test_shell_rules import SHELLS, not_passed, passed, refusal
+from tests.tables import each_row
 
 # A shell runs rm, or another refused program, in each of these lines, or might.
 BYPASSES = [
@@ -99,7 +98,7 @@ def test_what_looks_like_one_passes():
     assert not_passed(EVERYDAY, ["bash", "zsh"]) == []
 
 
-@pytest.mark.parametrize("shell", ["bash", "sh", "zsh"])
+@each_row("shell", ["bash", "sh", "zsh"])
 def test_more_commands_than_are_looked_at_are_refused_and_not_passed_over(shell):
     assert refusal(": ;" * 5000 + "rm x", shell) is not None
     assert refusal(": ;" * 5000, shell) is not None

@@ -1,5 +1,6 @@
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.shell.rules import HARD, check
 from toolbox_mcp.safety.variables import CODE_VARIABLES, HARMLESS, check_variables, runs_code
@@ -111,7 +112,7 @@ def test_what_only_one_shell_reads_as_a_command_is_refused_there():
     assert [row for row in ONE_SHELL if refusal(row[1], row[0]) is None] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "sentence"),
     [
         ("ls; rm -rf x", "`ls; rm -rf x` is refused: rm is not allowed in shell commands"),
@@ -214,7 +215,7 @@ def test_a_command_above_the_limit_is_refused_by_its_bytes():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@each_row(
     "piece",
     ["(", "$(", "`", "${x:-", "$((", "$((1+$((", "{ ", "if ", "! ", "time ", "eval ", "env ", "xargs ", "f() ", "[[ ", "<<E ", '"$x"', "a;", "a|", "case a in a) "],
 )  # fmt: skip
@@ -252,7 +253,7 @@ def test_other_shells_are_refused_what_is_not_understood():
     assert [row for shell, rows in OTHER_SHELLS.items() for row in passed(rows["refuse"], [shell])] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("env", "sentence"),
     [
         ({"A": "1"}, None),

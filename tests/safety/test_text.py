@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import each_row
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.text import IncrementalCleaner, clean, decode, encode_like, is_binary, visible, visible_name
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("", ""),
@@ -62,7 +63,7 @@ CLEANED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "result"), CLEANED)
+@each_row(("text", "result"), CLEANED)
 def test_removes_what_is_not_text(text, result):
     assert clean(text) == result
 
@@ -75,7 +76,7 @@ def test_nothing_that_controls_a_terminal_is_left(text):
     assert not set(clean(text)) & set("\x1b\x9b\x9d\x07\x00\u202e\r")
 
 
-@pytest.mark.parametrize("piece", ["\x1b[", "\x1b]", "\x1b[0", "\x1b]0;", "\x1b(", "\x1bP", "\r", "\x1b]" + "0" * 5000])
+@each_row("piece", ["\x1b[", "\x1b]", "\x1b[0", "\x1b]0;", "\x1b(", "\x1bP", "\r", "\x1b]" + "0" * 5000])
 def test_a_hostile_megabyte_takes_one_pass(piece):
     text = piece * (300_000 // len(piece)) + "0" * 300_000
     assert len(clean(text)) <= len(text)
@@ -89,8 +90,8 @@ def test_the_pieces_of_a_stream_give_what_the_whole_gives(data, cuts):
     assert "".join(pieces) + cleaner.end() == clean(data.decode("utf-8", "replace"))
 
 
-@pytest.mark.parametrize(("text", "result"), [*CLEANED, ("\x1b]" + "x" * 5000 + "\x07", None)])
-@pytest.mark.parametrize("size", [1, 2, 3, 1000, 4097])
+@each_row(("text", "result"), [*CLEANED, ("\x1b]" + "x" * 5000 + "\x07", None)])
+@each_row("size", [1, 2, 3, 1000, 4097])
 def test_a_stream_is_cleaned_wherever_it_is_cut(text, result, size):
     data = text.encode()
     cleaner = IncrementalCleaner()
@@ -114,7 +115,7 @@ def test_a_stream_holds_back_little(monkeypatch):
     assert fed - given <= 5000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "text", "encoding", "bom", "newline", "final_newline", "lossy"),
     [
         (b"", "", "utf-8", False, "none", False, False),
@@ -159,15 +160,13 @@ def test_refuses_to_write_what_the_encoding_has_not():
     assert caught.value.code is Code.BINARY_FILE
 
 
-@pytest.mark.parametrize(
-    ("data", "end"), [(b"a\r\nb\r\nc\n", "\r\n"), (b"a\r\nb\nc\n", "\n"), (b"a\r\nb\n", "\n"), (b"", "\n")]
-)
+@each_row(("data", "end"), [(b"a\r\nb\r\nc\n", "\r\n"), (b"a\r\nb\nc\n", "\n"), (b"a\r\nb\n", "\n"), (b"", "\n")])
 def test_inserted_lines_end_like_most(data, end):
     assert decode(data).line_end == end
     assert "\r\n" not in decode(data).lf
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("head", "binary"),
     [
         (b"", False),

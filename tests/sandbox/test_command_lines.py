@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.sandbox.backends import bubblewrap, container, seatbelt
 from toolbox_mcp.sandbox.backends.container import Container
 from toolbox_mcp.sandbox.spec import MIB, FsPolicy, Job, Limits
@@ -233,7 +234,7 @@ SEATBELT = """(version 1)
 {network}"""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("job", "paths", "writable", "network"),
     [
         (PLAIN, ["/private/tmp/run-1"], ["/private/tmp/run-1"], ""),

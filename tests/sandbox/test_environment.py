@@ -1,5 +1,4 @@
-import pytest
-
+from tests.tables import each_row
 from toolbox_mcp.sandbox.environment import from_login, inherit, layered, scrub, which
 
 HOST = {
@@ -12,7 +11,7 @@ def test_a_scrubbed_environment_holds_what_is_passed_and_nothing_else():
     assert scrub(HOST, ["PATH", "LANG", "LC_ALL", "HOME"]) == {"PATH": "/bin", "LANG": "C", "HOME": "/home/x"}
 
 
-@pytest.mark.parametrize("name", ["TAVILY_API_KEY", "BRAVE_API_KEY", "SEARXNG_URL", "TOOLBOX_TOKEN", "toolbox_token"])
+@each_row("name", ["TAVILY_API_KEY", "BRAVE_API_KEY", "SEARXNG_URL", "TOOLBOX_TOKEN", "toolbox_token"])
 def test_what_belongs_to_the_server_never_passes(name):
     assert scrub(HOST, [name]) == {}
     assert name not in inherit(HOST)
@@ -40,9 +39,7 @@ def test_a_login_environment_is_filtered():
     assert from_login(output.encode()) == kept
 
 
-@pytest.mark.parametrize(
-    "output", [b"Welcome!\nPATH=/a\0HOME=/h\0", b"PATH=/a\0HOME=/h", b"\0\0PATH=/a\0=x\0HOME=/h\0nothing\0"]
-)
+@each_row("output", [b"Welcome!\nPATH=/a\0HOME=/h\0", b"PATH=/a\0HOME=/h", b"\0\0PATH=/a\0=x\0HOME=/h\0nothing\0"])
 def test_a_login_shell_may_print_around_its_variables(output):
     assert from_login(output) == {"PATH": "/a", "HOME": "/h"}
 

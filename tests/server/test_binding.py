@@ -2,6 +2,7 @@ import tracemalloc
 
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.guard import Judging
 from toolbox_mcp.safety.policy import Policy
@@ -9,7 +10,7 @@ from toolbox_mcp.server.call.arguments import Binder
 from toolbox_mcp.tools.catalogue import TOOLS
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "arguments", "hint"),
     [
         ("read_file", {"file": "a"}, "did you mean path?"),
@@ -35,7 +36,7 @@ async def test_the_name_that_another_server_has_for_it_is_understood(call, name,
     assert (answer["code"], answer["hint"]) == ("invalid_args", hint)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "arguments", "hint"),
     [
         ("bash", {"command": "git", "args": "commit -m 'one thing'"}, 'such as ["commit", "-m", "one thing"]'),
@@ -48,7 +49,7 @@ async def test_a_string_for_a_list_is_answered_with_the_list_that_was_meant(call
     assert (answer["code"], answer["hint"]) == ("invalid_args", hint)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "arguments", "error"),
     [
         ("grep_files", {"query": [0] * 100_000}, "query.0: expected a string, got a number"),

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.tables import each_row
 from toolbox_mcp.server.budget.budget import Budget, Fitted
 from toolbox_mcp.server.budget.tokenizers import BytePairTokenizer, Cut, QuarterTokenizer, Tokenizer
 from toolbox_mcp.server.budget.vocabulary import LONGEST_TOKEN, load
@@ -61,7 +62,7 @@ def parts(fitted: Fitted) -> tuple[str, int, str | None, str]:
     return fitted.text[: found.start()], int(found[1]), found[2], fitted.text[found.end() :]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "limit", "tokens", "asked"),
     [
         ("", 1, None, 0),
@@ -80,7 +81,7 @@ def test_what_fits_is_unchanged_and_counted_only_when_its_bytes_leave_a_doubt(te
     assert tokenizer.counted == asked
 
 
-@pytest.mark.parametrize(("length", "total"), [(LONGEST_TOKEN * 100, 3200), (LONGEST_TOKEN * 100 + 1, 3201)])
+@each_row(("length", "total"), [(LONGEST_TOKEN * 100, 3200), (LONGEST_TOKEN * 100 + 1, 3201)])
 def test_more_characters_than_tokens_can_stand_for_are_estimated_from_the_bytes(length, total):
     fitted = Budget(100, QuarterTokenizer()).fit("a" * length)
     assert fitted.truncated is not None
@@ -109,7 +110,7 @@ def test_the_marker_stands_between_six_tenths_and_four_tenths_of_what_it_leaves(
     assert fitted.tokens == gpt.count(fitted.text) <= 100
 
 
-@pytest.mark.parametrize("how", [None, "", lambda head: ""])
+@each_row("how", [None, "", lambda head: ""])
 def test_without_a_way_to_the_rest_the_marker_names_none(how):
     fitted = Budget(100, QuarterTokenizer()).fit("a" * 1000, how)
     assert fitted.text == f"{'a' * 200}\n\n... [about 166 tokens cut] ...\n\n{'a' * 136}"
@@ -130,7 +131,7 @@ def test_a_long_marker_takes_its_room_from_head_and_tail():
     assert (len(head), len(tail)) == (4 * ((100 - room) * 6 // 10), 4 * (100 - room - (100 - room) * 6 // 10))
 
 
-@pytest.mark.parametrize("limit", [1, 2, 16, 17])
+@each_row("limit", [1, 2, 16, 17])
 def test_a_budget_that_the_marker_would_fill_gives_the_head_alone(limit):
     fitted = Budget(limit, QuarterTokenizer()).fit("abcdefghij" * 20, "start=1")
     assert fitted == Fitted(("abcdefghij" * 20)[: 4 * limit], limit, {"tokens": 50, "cut": 50 - limit})
@@ -145,7 +146,7 @@ def test_the_smallest_budget_with_a_marker_keeps_a_token_of_each_end():
     assert (head, tail) == ("abcd", "wxyz")
 
 
-@pytest.mark.parametrize("limit", [-5, 0, 1])
+@each_row("limit", [-5, 0, 1])
 def test_a_budget_is_never_below_one_token(limit):
     budget = Budget(limit, QuarterTokenizer())
     assert (budget.limit, budget.fit("abcdefgh").text) == (1, "abcd")
@@ -245,7 +246,7 @@ def test_an_answer_is_what_the_arithmetic_of_the_contract_gives(encoding, text, 
     assert fitted.text in ([text] if size <= limit or total <= limit else plain.answers(whole, total))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         " " * 1_000_000,
@@ -262,9 +263,8 @@ def test_an_answer_is_what_the_arithmetic_of_the_contract_gives(encoding, text, 
         "\r\n" * 300_000,
         PROSE * 50_000,
     ],
-    ids=lambda text: ascii(text[:14]),
 )
-@pytest.mark.parametrize("limit", [1, 19, 2000])
+@each_row("limit", [1, 19, 2000])
 def test_hostile_text_of_any_size_is_cut_to_the_budget(gpt, text, limit):
     fitted = Budget(limit, gpt).fit(text, "start_line=812")
     assert gpt.count(fitted.text) == fitted.tokens <= limit
@@ -278,7 +278,7 @@ def test_hostile_text_of_any_size_is_cut_to_the_budget(gpt, text, limit):
         assert tail
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stdout", "stderr", "shares"),
     [
         ("", "", (100, 100)),
@@ -304,7 +304,7 @@ def test_the_shorter_stream_gets_up_to_half_and_the_longer_the_rest(stdout, stde
     assert sum(QuarterTokenizer().count(stream.text) for stream in fitted) <= 100
 
 
-@pytest.mark.parametrize("limit", [1, 64, 65, 66, 67])
+@each_row("limit", [1, 64, 65, 66, 67])
 def test_streams_share_one_token_at_least(limit):
     fitted = Budget(limit, QuarterTokenizer()).fit_streams("o" * 100, "e" * 200)
     assert sum(stream.tokens or 0 for stream in fitted) == max(1, limit - 64)

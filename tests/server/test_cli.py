@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.server.build import lacking
 from toolbox_mcp.server.cli import COMMANDS, Surroundings, main, run
 from toolbox_mcp.server.config.flags import flag_names
@@ -61,7 +62,7 @@ def spawn(user, argv: Sequence[str], *, stdin: str = "", **env: str) -> subproce
 # --- help
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["-h"], ["--root", ".", "--help"]])
+@each_row("argv", [["--help"], ["-h"], ["--root", ".", "--help"]])
 def test_help_names_every_command_and_flag(cli, argv):
     shown = cli(*argv)
     assert (shown.status, shown.err) == (0, "")
@@ -70,7 +71,7 @@ def test_help_names_every_command_and_flag(cli, argv):
     assert max(map(len, shown.out.splitlines())) <= 120
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each_row("command", COMMANDS)
 def test_every_command_has_help(cli, command):
     shown = cli(command, "--help")
     assert shown.status == 0
@@ -91,7 +92,7 @@ def test_the_version_is_printed(cli):
 # --- what cannot be used
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("argv", "part"),
     [
         (["tols"], "no command tols; did you mean tools?"),
@@ -119,7 +120,7 @@ def test_what_cannot_be_used_is_one_line_and_status_2(cli, argv, part):
     assert TOKEN not in shown.err
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each_row("command", COMMANDS)
 def test_every_command_answers_bad_configuration_in_one_line(cli, command):
     rest = ["read_file"] if command == "call" else []
     shown = cli(command, *rest, "--set", "max_processes=none")
@@ -149,7 +150,7 @@ def test_an_early_answer_imports_neither_the_sdk_nor_pydantic(user, argv):
 # --- flags before and after the command
 
 
-@pytest.mark.parametrize(
+@each_row(
     "argv",
     [
         ["--port", "1", "config", "--show", "--json"],
@@ -364,7 +365,7 @@ def test_doctor_finds_what_the_default_configuration_needs(cli):
         assert found[name]["state"] == "ok", found[name]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "detail"),
     [
         ("gpt-4o", "gpt-4o: the encoding o200k_base"),

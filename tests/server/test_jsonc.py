@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tables import each_row
 from toolbox_mcp.server.config.jsonc import NotJson, member, with_member, without_member
 
 PATH = ["servers", "toolbox"]
@@ -21,7 +22,7 @@ COMMENTED = """\
 """
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "made"),
     [
         ("", '{\n  "servers": {\n    "toolbox": 1\n  }\n}\n'),
@@ -50,7 +51,7 @@ def test_no_comment_and_no_other_entry_is_lost():
         assert kept in back
 
 
-@pytest.mark.parametrize("text", ['{"a": 1', "[1]", "no", '{"servers": []}', '{"servers": "x"}', "{'a': 1}", '{"a" 1}'])
+@each_row("text", ['{"a": 1', "[1]", "no", '{"servers": []}', '{"servers": "x"}', "{'a': 1}", '{"a" 1}'])
 def test_what_is_not_an_object_of_objects_is_refused(text):
     with pytest.raises(NotJson):
         with_member(text, PATH, 1)

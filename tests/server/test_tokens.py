@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tiktoken.model import MODEL_PREFIX_TO_ENCODING, MODEL_TO_ENCODING
 from tiktoken_ext import openai_public
 
+from tests.tables import each_row
 from toolbox_mcp.server.budget.tokenizers import BytePairTokenizer, QuarterTokenizer, encoding_of, tokenizer_for
 from toolbox_mcp.server.budget.vocabulary import LONGEST_TOKEN, TABLES, VocabularyError, load, unpack
 
@@ -60,12 +61,12 @@ def test_gpt2_has_the_pattern_of_r50k_base():
     assert openai_public.r50k_pat_str == TABLES["gpt2"].pattern
 
 
-@pytest.mark.parametrize("name", openai_public.ENCODING_CONSTRUCTORS)
+@each_row("name", openai_public.ENCODING_CONSTRUCTORS)
 def test_every_encoding_of_tiktoken_is_on_board(name):
     assert name in TABLES
 
 
-@pytest.mark.parametrize("damage", [b"", b"no zlib", None], ids=["empty", "not packed", "another table"])
+@each_row("damage", [b"", b"no zlib", None])
 def test_a_damaged_table_is_a_clear_error(damage):
     from importlib.resources import files
 
@@ -107,7 +108,7 @@ print("tiktoken" in sys.modules)
     assert done.stdout.split() == ["False", "True"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "encoding"),
     [
         *MODEL_TO_ENCODING.items(),
@@ -124,9 +125,7 @@ def test_a_model_is_counted_with_its_own_encoding_or_by_characters(model, encodi
     assert encoding_of(model) == encoding
 
 
-@pytest.mark.parametrize(
-    ("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("日本語文字", 2), ("\ud800", 1)]
-)
+@each_row(("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("日本語文字", 2), ("\ud800", 1)])
 def test_a_model_without_a_vocabulary_has_a_token_for_four_characters(text, tokens):
     assert tokenizer_for("claude-sonnet-4-5").count(text) == tokens
 
@@ -174,12 +173,11 @@ def test_head_and_tail_are_the_longest_that_there_are(encodings, name, text, sha
     assert (head.tokens, tail.tokens) == (tokenizer.count(head.text), tokenizer.count(tail.text))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "unit",
     ["a", " ", "1", "=", "日", "😀", "\u0301", "AbC", " \n\t"],
-    ids=lambda unit: unit.encode("unicode_escape").decode(),
 )
-@pytest.mark.parametrize("limit", [1, 7, 40])
+@each_row("limit", [1, 7, 40])
 def test_head_and_tail_of_a_run_without_a_seam_are_the_longest_too(encodings, unit, limit):
     encoding = encodings["o200k_base"]
     tokenizer = BytePairTokenizer(encoding)
@@ -190,12 +188,11 @@ def test_head_and_tail_of_a_run_without_a_seam_are_the_longest_too(encodings, un
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [" " * 1_000_000, " " * 1_100_000 + "x", "\n" * 1_100_000, "\u00a0" * 1_100_000, "a" * 1_000_000, "A" * 1_000_000],
-    ids=["spaces", "spaces and a letter", "lines", "no-break spaces", "letters", "capitals"],
 )
-@pytest.mark.parametrize("name", ENCODINGS)
+@each_row("name", ENCODINGS)
 def test_a_million_equal_characters_are_counted_without_a_panic(encodings, name, text):
     tokenizer = BytePairTokenizer(encodings[name])
     assert len(text) / LONGEST_TOKEN <= tokenizer.count(text) <= 2 * len(text)

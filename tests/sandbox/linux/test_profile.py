@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tests.sandbox.linux import test_seccomp as filters
+from tests.tables import each_row
 from toolbox_mcp.sandbox.linux import profile, seccomp
 from toolbox_mcp.sandbox.linux.bpf import ALLOW
 
@@ -36,7 +37,7 @@ def answer(name, *arguments, network=False):
     return read["defaultErrnoRet"]
 
 
-@pytest.mark.parametrize("network", [True, False])
+@each_row("network", [True, False])
 def test_what_other_back_ends_deny_is_denied_and_what_is_absent_there_is_absent(network):
     assert {answer(name, network=network) for name in seccomp.DENIED} == {seccomp.EPERM}
     assert {answer(name, network=network) for name in seccomp.ABSENT} == {seccomp.ENOSYS}
@@ -46,8 +47,8 @@ def test_what_other_back_ends_deny_is_denied_and_what_is_absent_there_is_absent(
     assert answer("a_call_that_comes_later", network=network) == seccomp.EPERM
 
 
-@pytest.mark.parametrize("network", [True, False])
-@pytest.mark.parametrize("name", BY_ARGUMENTS)
+@each_row("network", [True, False])
+@each_row("name", BY_ARGUMENTS)
 def test_arguments_decide_as_in_the_other_back_ends(name, network):
     program = seccomp.build(seccomp.X86_64, metadata=True, network=network)
     number = BY_ARGUMENTS[name][0]
@@ -67,7 +68,7 @@ def test_calls_of_other_architectures_are_not_the_profiles():
     assert all(entry["subArchitectures"] == [] for entry in READ[False]["archMap"])
 
 
-@pytest.mark.parametrize("values", [[4], [0xFFFFFFFF], [0], [0x5412, 0x541C, 0x5423, 0x541D]])
+@each_row("values", [[4], [0xFFFFFFFF], [0], [0x5412, 0x541C, 0x5423, 0x541D]])
 def test_all_but_some_values_is_everything_else(values):
     tests = list(profile.all_but(values))
     near = {value ^ (1 << bit) for value in values for bit in range(32)} - set(values)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.sandbox.linux import bpf_simulator as simulator
+from tests.tables import each_row
 from toolbox_mcp.sandbox.linux import seccomp
 from toolbox_mcp.sandbox.linux.bpf import ALLOW, KILL_PROCESS, error
 from toolbox_mcp.sandbox.linux.seccomp import AARCH64, X86_64
@@ -48,8 +49,8 @@ def test_the_x32_calls_do_not_exist():
         assert judge(ARCHES["x86_64"], 0x40000000 | number) == ENOSYS
 
 
-@pytest.mark.parametrize("metadata", [True, False])
-@pytest.mark.parametrize("network", [True, False])
+@each_row("metadata", [True, False])
+@each_row("network", [True, False])
 def test_what_programs_live_on_is_allowed(arch, metadata, network):
     for name, row in ORDINARY.items():
         assert judge(arch, row[arch[1]], metadata=metadata, network=network) == ALLOW, name
@@ -84,7 +85,7 @@ CREATES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CREATES)
+@each_row("name", CREATES)
 def test_no_set_id_file_is_made_where_the_mounts_are_the_hosts(arch, name):
     row, index = CREATES[name]
     if (number := row[arch[1]]) is None:
@@ -103,7 +104,7 @@ CHANGES_MODE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [*CREATES, *CHANGES_MODE])
+@each_row("name", [*CREATES, *CHANGES_MODE])
 def test_no_program_is_made_to_run_as_its_owner_where_only_that_is_taken_away(arch, name):
     row, index = (CREATES | CHANGES_MODE)[name]
     if (number := row[arch[1]]) is None:
@@ -131,7 +132,7 @@ CORE = 4
 NAMESPACES = [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("call", "arguments", "answer"),
     [
         (CLONE, (0x3D0F00,), ALLOW),  # a thread, as glibc makes one
@@ -193,7 +194,7 @@ def test_without_processes_there_are_threads_alone(arch):
         assert judge(arch, number) == ALLOW
 
 
-@pytest.mark.parametrize(("family", "answer"), [(2, ALLOW), (10, ALLOW), (1, FAMILY), (16, FAMILY), (17, FAMILY)])
+@each_row(("family", "answer"), [(2, ALLOW), (10, ALLOW), (1, FAMILY), (16, FAMILY), (17, FAMILY)])
 def test_a_network_is_ipv4_and_ipv6(arch, family, answer):
     assert judge(arch, SOCKET[arch[1]], family, 1, 0, network=True) == answer
 

@@ -1,9 +1,8 @@
-import pytest
-
+from tests.tables import each_row
 from toolbox_mcp.server.transports.http.origin import Authority, is_loopback, parse_authority, parse_origin
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         ("localhost:8765", Authority("localhost", 8765)),
@@ -18,7 +17,7 @@ def test_a_host_is_read_as_a_value(text, value):
     assert parse_authority(text) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "", ":", ":80", "localhost:", "localhost:0", "localhost:65536", "localhost:8765:1", "localhost:9.evil.example",
@@ -32,7 +31,7 @@ def test_anything_else_is_no_host(text):
     assert parse_authority(text) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "text", "scheme", "admitted"),
     [
         ("localhost:8765", "LOCALHOST:8765", "http", True),
@@ -54,7 +53,7 @@ def test_a_rule_admits_equal_values_only(rule, text, scheme, admitted):
     assert parse_authority(rule, rule=True).admits(parse_authority(text), scheme) is admitted
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "text", "admitted"),
     [
         ("http://localhost:8765", "http://localhost:8765", True),
@@ -72,7 +71,7 @@ def test_an_origin_is_compared_by_scheme_host_and_port(rule, text, admitted):
     assert bool(origin and parse_origin(rule, rule=True).admits(origin)) is admitted
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["null", "", "localhost", "http://", "http://localhost/", "http://u@localhost", "//localhost", "http:localhost"],
 )
@@ -80,7 +79,7 @@ def test_anything_else_is_no_origin(text):
     assert parse_origin(text) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "loopback"),
     [
         ("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("[::1]", True), ("localhost", True),

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.server.transports.http.bearer import digests
 from toolbox_mcp.server.transports.http.origin import parse_authority, parse_origin
 from toolbox_mcp.server.transports.http.settings import HttpSettings, refusal
@@ -42,7 +43,7 @@ def test_a_start_is_refused_in_one_line_or_not_at_all(given, why):
         assert "\n" not in line
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "::"])
+@each_row("host", ["127.0.0.1", "0.0.0.0", "::"])
 def test_loopback_names_with_the_port_are_the_hosts_by_default(host):
     rules = {(rule.host, rule.port) for rule in HttpSettings(host=host, port=99).host_rules()}
     assert rules == {("127.0.0.1", 99), ("localhost", 99), ("[::1]", 99)}

@@ -1,10 +1,10 @@
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
+from tests.tables import each_row
 from toolbox_mcp.server.transports.stdio.framing import HEAD, LineCutter, TooLong, find_id, read_line, write_line
 
 DEEP = b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
@@ -16,7 +16,7 @@ def answers(line):
     return [(r.id, r.error.code) for r in refusals]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "kind"),
     [
         (b'{"jsonrpc":"2.0","id":1,"method":"ping"}', JSONRPCRequest),
@@ -32,7 +32,7 @@ def test_a_message_is_read(line, kind):
     assert refusals == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "answered"),
     [
         (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{bad}}', [(7, -32700)]),
@@ -55,7 +55,7 @@ def test_a_broken_request_is_answered_under_its_id(line, answered):
     assert answers(line) == answered
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         b"",
@@ -96,7 +96,7 @@ def request_with(many, **params):
     ).encode()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "many",
     [
         {"inputResponses": {f"k{n}": 0 for n in range(10_000)}},
@@ -104,7 +104,6 @@ def request_with(many, **params):
         {"capabilities": [[[0] * 5000] * 2]},
         {f"k{n}": "" for n in range(10_000)},
     ],
-    ids=["object", "list", "nested", "params"],
 )
 def test_a_message_of_many_parts_is_refused_before_any_of_them_is_looked_at(many):
     message, [refusal] = read_line(request_with(many))
@@ -119,7 +118,7 @@ def test_the_arguments_of_a_tool_may_have_as_many_parts_as_they_like():
     assert refusals == []
 
 
-@pytest.mark.parametrize("noise", [b'\\"', b'"', b'"a', b'"id" ', b"{", b'"id":"', b"\\"])
+@each_row("noise", [b'\\"', b'"', b'"a', b'"id" ', b"{", b'"id":"', b"\\"])
 def test_a_hostile_line_is_searched_in_linear_time(noise):
     # Quadratic work over this text is minutes; the test would not end.
     find_id(b'{"a":"' + noise * (1_000_000 // len(noise)))
@@ -150,7 +149,7 @@ def test_the_last_line_needs_no_line_end():
     assert cutter.rest() == b"two"
 
 
-@pytest.mark.parametrize("text", ["caf\xe9 \u65e5\u672c \U0001f600", "a\nb\r\u2028c\x00", "\udcff", "a\ud800b\udc00"])
+@each_row("text", ["caf\xe9 \u65e5\u672c \U0001f600", "a\nb\r\u2028c\x00", "\udcff", "a\ud800b\udc00"])
 def test_any_text_leaves_as_one_valid_line(text):
     line = write_line(JSONRPCResponse(jsonrpc="2.0", id=1, result={"text": text, text: [text]}))
     assert line.count(b"\n") == 1

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tables import each_row
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.tools.search.globs import MAX_CHARACTERS, compiled, expanded
 
@@ -95,7 +96,7 @@ def test_of_the_names_in_a_folder_those_are_picked_that_the_glob_matches(pattern
     assert set(found.meant(folder, names)) == {name for name in names if found.match(prefix + name)}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "meant"),
     [
         ("**/*.py", ["a.py", "b.py"]),
@@ -113,7 +114,7 @@ def test_names_are_picked_by_what_the_glob_says_of_name_and_folder(pattern, mean
     assert sorted(compiled(pattern).meant("src", ["c", "b.py", "a.txt", "a.py", ".h"])) == meant
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "entered", "left"),
     [
         ("*.py", "", "a .a"),
@@ -132,7 +133,7 @@ def test_only_folders_that_can_lead_to_a_match_are_entered(pattern, entered, lef
     assert [folder for folder in left.split() if enters(folder)] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "path"),
     [
         ("*a" * 400 + "b", "a" * 4000),
@@ -151,7 +152,7 @@ def test_patterns_on_which_a_matcher_that_goes_back_never_ends_are_answered(patt
     assert not found.meant(folder, [name])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "pattern",
     ["", "[a", "{a", "a{b,{c}", "[", "[!]", "x" * (MAX_CHARACTERS + 1), "{a,b}" * 9, "{" + ",".join("ab" * 50) + "}" + "x" * 500],
 )  # fmt: skip

@@ -6,6 +6,7 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
+from tests.tables import each_row
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox.isolate.worker import Worker
 from toolbox_mcp.tools.read import _images as images
@@ -38,7 +39,7 @@ def png_that_declares(width, height, rows=b""):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", start) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "options"),
     [
         ("png", {}),
@@ -60,14 +61,14 @@ def test_the_header_of_a_large_webp_is_read_to_the_last_bit():
     assert images.header(data) == {"format": "webp", "width": 16383, "height": 1}
 
 
-@pytest.mark.parametrize("name", ["png", "jpeg", "gif", "webp"])
+@each_row("name", ["png", "jpeg", "gif", "webp"])
 def test_a_header_that_is_cut_off_anywhere_is_none_or_right(name):
     data = picture(name)
     whole = images.header(data)
     assert {str(images.header(data[:length])) for length in range(len(data))} == {"None", str(whole)}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "data",
     [b"", b"text", b"GIF89a\0\0\0\0", b"\xff\xd8\xff\xe0\x00\x00", b"\xff\xd8" + b"\xff" * 50, b"RIFF____WEBPxxxx" * 4],
 )
@@ -75,13 +76,13 @@ def test_what_is_no_image_has_no_header(data):
     assert images.header(data) is None
 
 
-@pytest.mark.parametrize("name", ["png", "jpeg", "gif", "webp"])
+@each_row("name", ["png", "jpeg", "gif", "webp"])
 def test_a_small_image_stays_byte_for_byte(name):
     data = picture(name)
     assert images.scaled(data) == (data, f"image/{name}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "mode"),
     [
         ("png", "RGB"),
@@ -131,7 +132,7 @@ def test_an_animation_that_is_too_large_becomes_its_first_picture():
         assert (image.size, getattr(image, "n_frames", 1)) == ((1568, 78), 1)
 
 
-@pytest.mark.parametrize("name", ["png", "jpeg", "webp"])
+@each_row("name", ["png", "jpeg", "webp"])
 def test_a_file_with_too_many_bytes_shrinks_until_it_fits(name):
     data = noise(name, (900, 900))
     small, _ = images.scaled(data, max_bytes=20_000)
@@ -163,13 +164,13 @@ def test_a_gif_whose_first_picture_is_larger_than_it_declares_is_refused():
     assert failure(data) is Code.TOO_LARGE
 
 
-@pytest.mark.parametrize("name", ["png", "jpeg", "gif", "webp"])
+@each_row("name", ["png", "jpeg", "gif", "webp"])
 def test_a_truncated_large_image_is_damaged(name):
     data = noise(name, (1600, 1600))
     assert failure(data[: len(data) // 2]) is Code.BINARY_FILE
 
 
-@pytest.mark.parametrize("name", ["png", "jpeg", "gif", "webp"])
+@each_row("name", ["png", "jpeg", "gif", "webp"])
 def test_a_mangled_large_image_is_an_image_or_an_error(name):
     data = bytearray(noise(name, (1600, 10)))
     for at in range(30, len(data), max(1, len(data) // 40)):
@@ -180,9 +181,7 @@ def test_a_mangled_large_image_is_an_image_or_an_error(name):
             assert e.code in (Code.BINARY_FILE, Code.TOO_LARGE)
 
 
-@pytest.mark.parametrize(
-    "name", ["bmp", "tiff", "ico", "ppm", "tga"], ids=lambda name: f"{name} under the name of a png"
-)
+@each_row("name", ["bmp", "tiff", "ico", "ppm", "tga"])
 def test_no_other_decoder_runs(name):
     disguise = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 2000, 10)
     assert failure(picture(name, (64, 64))) is Code.BINARY_FILE

@@ -1,7 +1,7 @@
-import pytest
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expression", "value"),
     [
         ("1 + 1", "2"),
@@ -44,7 +44,7 @@ async def test_computes(call, expression, value):
     assert await call("calculator", expression=expression) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     "expression",
     [
         "", "   ", "1 +", "(1", "1)", "1 1", "2 ** 4097", "9**9**9**9", "2**4096 * 2**4096", "1/0", "1 % 0", "0 ** -1",

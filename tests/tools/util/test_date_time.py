@@ -1,7 +1,7 @@
 import re
 import time
 
-import pytest
+from tests.tables import each_row
 
 
 async def test_tells_the_time_in_utc(call):
@@ -11,7 +11,7 @@ async def test_tells_the_time_in_utc(call):
     assert time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(int(told[2]))) == told[1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "answer"),
     [
         ({"timestamp": 1795236238}, "2026-11-21 04:43:58 UTC (unix 1795236238)"),
@@ -30,7 +30,7 @@ async def test_tells_a_moment(call, arguments, answer):
     assert await call("date_time", **arguments) == answer
 
 
-@pytest.mark.parametrize("timestamp", [1e300, 253402300800, -1e18, "nan", "inf"])
+@each_row("timestamp", [1e300, 253402300800, -1e18, "nan", "inf"])
 async def test_a_moment_out_of_range_is_bad(call, timestamp):
     assert await call.code("date_time", timestamp=timestamp) == "bad_timestamp"
 
@@ -40,6 +40,6 @@ async def test_milliseconds_are_answered_with_the_unit_that_is_meant(call):
     assert answer["hint"] == "it is in seconds, and years 1 to 9999 can be told"
 
 
-@pytest.mark.parametrize("format", ["", "x" * 201, "a\nb", "\x00", "\ud800"])
+@each_row("format", ["", "x" * 201, "a\nb", "\x00", "\ud800"])
 async def test_a_format_is_short_and_printable(call, format):
     assert await call.code("date_time", format=format) == "invalid_args"

@@ -1,11 +1,10 @@
-import pytest
-
+from tests.tables import each_row
 from toolbox_mcp.tools.verify import _counts as counting
 from toolbox_mcp.tools.verify._counts import Counts
 from toolbox_mcp.tools.verify._output import GoEvents
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("read", "text", "counts"),
     [
         (counting.pytest, b'<testsuites><testsuite name="pytest" errors="1" failures="2" skipped="3" tests="10" time="1"><testcase/></testsuite></testsuites>', Counts(4, 2, 1, 3)),
@@ -37,7 +36,7 @@ def test_counts_are_read_off_what_a_runner_says(read, text, counts):
     assert read(text) == counts
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("counts", "words"),
     [
         (Counts(3, 1), "1 of 4"),
@@ -51,7 +50,7 @@ def test_counts_in_words(counts, words):
     assert str(counts) == words
 
 
-@pytest.mark.parametrize(
+@each_row(
     "event",
     [b'{"Action": []}', b'{"Action": "output", "Package": {}, "Output": "x"}', b'{"Action": "fail", "Test": []}'],
 )
