@@ -665,4 +665,5 @@ def test_a_file_that_may_not_be_read_is_replaced_all_the_same(project, roots, as
     (project / "a").chmod(0o200)
     project.chmod(0o777)
     assert as_nobody(lambda: replace(roots.place("a"), b"new", later=Kept()).etag) == etag(b"new")
+    (project / "a").chmod(0o600)
     assert (project / "a").read_text() == "new"

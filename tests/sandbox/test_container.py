@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine import needs, no_podman
 from tests.sandbox.conftest import ENV, OPTIONS, PATH, containers
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox.backends import self_test as attack
@@ -200,6 +201,7 @@ async def test_a_folder_of_any_name_is_at_its_own_place(podman, image, tmp_path,
     assert ((shown / "file").read_text(), (kept / "file").read_text()) == ("own", "own")
 
 
+@needs(no_podman())
 async def test_an_image_is_not_taken_for_an_option(podman):
     with pytest.raises(ToolError) as refused:
         await podman.run(Job(("true",), image="--privileged"))

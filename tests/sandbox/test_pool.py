@@ -17,6 +17,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.machine import no_back_end, skip_for
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox.backends import native
 from toolbox_mcp.sandbox.languages import LANGUAGES
@@ -58,6 +59,7 @@ PLAIN = ("bubblewrap", "native, forked")
 @pytest.fixture(params=[kind if kind in PLAIN else pytest.param(kind, marks=pytest.mark.attack) for kind in KINDS])
 def settings(request, state, scratch):
     runtime, path = KINDS[request.param]
+    skip_for(no_back_end(runtime))
     env = {"PATH": path, "LANG": "C.UTF-8", "HOME": "/nonexistent"}
     return SandboxSettings(state=state, temp=scratch, home="/nonexistent", env=env, runtime=runtime, timeout=20)
 

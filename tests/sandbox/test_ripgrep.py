@@ -6,6 +6,7 @@ import time
 import pytest
 
 from bench import race
+from tests.machine import needs, no_user_namespace
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.sandbox.ripgrep import find_ripgrep, unconfined
 
@@ -118,6 +119,7 @@ async def found(ripgrep, fd):
 
 
 @pytest.mark.skipif(unconfined() is not None, reason="nothing here to confine with")
+@needs(no_user_namespace())
 async def test_where_only_a_view_confines_a_start_that_fails_in_it_does_not_go_on_without(lent, monkeypatch):
     from toolbox_mcp.sandbox.linux import landlock
 
@@ -134,6 +136,7 @@ async def test_where_only_a_view_confines_a_start_that_fails_in_it_does_not_go_o
 
 @pytest.mark.skipif(unconfined() is not None, reason="nothing here to confine with")
 @pytest.mark.parametrize("with_landlock", [True, False])
+@needs(no_user_namespace())
 async def test_a_view_that_was_lost_is_made_again(lent, monkeypatch, with_landlock):
     from toolbox_mcp.sandbox.linux import landlock
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine import needs, no_user_namespace
 from toolbox_mcp.sandbox.large_files import largest_open
 from toolbox_mcp.sandbox.process import tree
 from toolbox_mcp.sandbox.process.child import NotStarted
@@ -20,6 +21,8 @@ if sys.platform != "linux":
 from toolbox_mcp.sandbox.linux import landlock
 from toolbox_mcp.sandbox.linux.rg_namespace import View
 from toolbox_mcp.sandbox.linux.rg_namespace_process import LARGEST_ORDER
+
+pytestmark = needs(no_user_namespace())
 
 SHELL = os.path.realpath("/bin/sh")
 READ = "read x < {}; echo $x"

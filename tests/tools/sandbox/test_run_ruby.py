@@ -1,5 +1,11 @@
 import pytest
 
+from tests.machine import needs as only_with
+from tests.machine import no_user_namespace
+
+# Elsewhere each answer says what the back end leaves open.
+pytestmark = only_with(no_user_namespace())
+
 
 @pytest.fixture(autouse=True)
 def _ruby(needs):
