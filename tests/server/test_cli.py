@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from tests.tables import each_row
+from toolbox_mcp.sandbox.service import Sandbox
+from toolbox_mcp.sandbox.spec import Probe
 from toolbox_mcp.server.build import lacking
 from toolbox_mcp.server.cli import COMMANDS, Surroundings, main, run
 from toolbox_mcp.server.config.flags import flag_names
@@ -353,6 +355,16 @@ def test_what_is_found_wrong_while_starting_is_one_line(user):
 # --- doctor
 
 
+@pytest.fixture
+def no_attacks(monkeypatch):
+    """Have the doctor say what it says of all but the sandbox, without the attacks on it, which take seconds."""
+
+    async def doctor(sandbox: Sandbox) -> dict[str, Probe]:
+        return {}
+
+    monkeypatch.setattr(Sandbox, "doctor", doctor)
+
+
 def findings(shown: Printed) -> dict[str, dict[str, str]]:
     return {row["name"]: row for row in json.loads(shown.out)}
 
@@ -372,17 +384,17 @@ def test_doctor_finds_what_the_default_configuration_needs(cli):
         ("claude-x", "claude-x: no vocabulary on board, so four characters count as a token"),
     ],
 )
-def test_doctor_says_how_tokens_are_counted(cli, model, detail):
+def test_doctor_says_how_tokens_are_counted(cli, model, detail, no_attacks):
     assert findings(cli("doctor", "--json", "--set", f"tokenizer_model={model}"))["tokenizer"]["detail"] == detail
 
 
-def test_doctor_names_what_the_configuration_needs_and_the_machine_lacks(cli, user):
+def test_doctor_names_what_the_configuration_needs_and_the_machine_lacks(cli, user, no_attacks):
     shown = cli("doctor", "--allow-command", "no-such-program", "--set", "search_adapter=brave")
     assert shown.status == 1
     assert shown.out.splitlines()[-1] == "the configuration needs what is missing here: web_search, no-such-program"
 
 
-def test_doctor_misses_git_only_where_there_are_git_tools(cli, user):
+def test_doctor_misses_git_only_where_there_are_git_tools(cli, user, no_attacks):
     bare = user.outside / "bin"
     bare.mkdir()
     assert findings(cli("doctor", "--json", PATH=str(bare)))["git"]["state"] == "MISSING"
@@ -390,7 +402,7 @@ def test_doctor_misses_git_only_where_there_are_git_tools(cli, user):
 
 
 @pytest.mark.parametrize("name", ["folder", "file/r.db"])
-def test_doctor_misses_a_place_for_the_records(cli, user, name):
+def test_doctor_misses_a_place_for_the_records(cli, user, name, no_attacks):
     (user.outside / "folder").mkdir()
     user.file("file", "")
     shown = cli("doctor", "--json", "--set", f"records_file={user.outside / name}")
