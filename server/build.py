@@ -14,7 +14,8 @@ from mcp.server import Server
 from ..safety.path_jail.roots import Roots
 from ..safety.policy import Policy
 from ..sandbox.backends.container import ENGINE_VARIABLES
-from ..sandbox.environment import inherit, scrub
+from ..sandbox.environment import inherit, scrub, which
+from ..sandbox.git import Git, GitSettings
 from ..sandbox.isolate.worker import Worker
 from ..sandbox.process.reaper import reaping
 from ..sandbox.processes import Processes
@@ -108,6 +109,8 @@ async def assembled(
         stack.push_async_callback(sandbox.aclose)
         ripgrep = find_ripgrep(roots.descriptors)
         stack.push_async_callback(ripgrep.aclose)
+        git = Git(git_settings(config, env))
+        stack.push_async_callback(git.aclose)
         base = str(roots.base)
         processes = Processes(
             worker,
@@ -141,6 +144,7 @@ async def assembled(
             programs=programs,
             worker=worker,
             ripgrep=ripgrep,
+            git=git,
             sandbox=sandbox,
             owners=Owners(on_drop=forget),
             toolchains=Toolchains(base, inherit(env), config.project_bin, config.project_tools),
@@ -188,6 +192,20 @@ def system_trash(env: Mapping[str, str]) -> Path | None:
         return Path(home, ".Trash")
     data = env.get("XDG_DATA_HOME", "")
     return Path(data if data.startswith("/") else f"{home}/.local/share", "Trash")
+
+
+def git_settings(config: Config, env: Mapping[str, str]) -> GitSettings:
+    """Return how git is run; env is the server's environment, with a PATH that holds no folder of a root."""
+    return GitSettings(
+        binary=which("git", env),
+        temp=Path(tempfile.gettempdir()),
+        env=scrub(env, config.env_passthrough),
+        home=str(config.places.home),
+        config_home=env.get("XDG_CONFIG_HOME"),
+        timeout=config.command_timeout,
+        hooks=config.git_hooks,
+        author=config.git_author,
+    )
 
 
 def sandbox_settings(config: Config, env: Mapping[str, str]) -> SandboxSettings:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from ..sandbox.git import Git, GitReads, GitWrites
 from ..sandbox.isolate.worker import Worker
 from ..sandbox.processes import OwnedProcesses, Processes, ProcessRows
 from ..sandbox.programs import Programs, Toolchains
@@ -26,6 +27,7 @@ class Parts:
     programs: Programs
     worker: Worker
     ripgrep: Ripgrep
+    git: Git
     sandbox: Sandbox
     owners: Owners
     toolchains: Toolchains
@@ -49,6 +51,8 @@ def providers(parts: Parts) -> Mapping[type, Provider]:
         Toolchains: lambda call: parts.toolchains,
         Worker: lambda call: parts.worker,
         Ripgrep: lambda call: parts.ripgrep,
+        GitReads: lambda call: parts.git.reads,
+        GitWrites: lambda call: parts.git.writes,
         Sandbox: lambda call: parts.sandbox,
         CallContext: lambda call: call.context,
         Progress: lambda call: call.progress,

@@ -11,6 +11,8 @@ from mcp_types import CallToolResult
 
 from toolbox_mcp.safety.path_jail.roots import Roots
 from toolbox_mcp.safety.policy import Policy
+from toolbox_mcp.sandbox.environment import which
+from toolbox_mcp.sandbox.git import Git, GitSettings
 from toolbox_mcp.sandbox.isolate.worker import Worker
 from toolbox_mcp.sandbox.processes import Processes
 from toolbox_mcp.sandbox.programs import Programs, Toolchains
@@ -77,6 +79,7 @@ class Box:
         self.allowed_commands: tuple[str, ...] = ()
         self.env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
         self.max_processes = 8
+        self.git_settings: dict[str, Any] = {}
         self.toolchain_env: dict[str, str] = {}
         self.shell: dict[str, Any] = {}
         self.jail: dict[str, Any] = {}
@@ -102,7 +105,11 @@ class Box:
             programs = Programs(str(roots.base), self.env)
             ripgrep = find_ripgrep(roots.descriptors)
             self.processes = processes = Processes(worker, programs, limit=self.max_processes)
-            self._closers += [processes.aclose]
+            git_binary = which("git", self.env)
+            git = Git(
+                GitSettings(**{"binary": git_binary, "temp": roots.base.parent, "timeout": 60} | self.git_settings)
+            )
+            self._closers += [processes.aclose, git.aclose]
             confining = sandbox if self.settings.shell_sandbox else None
             shells = ShellRunner(cwd=str(roots.base), host=self.env, env=self.env, sandbox=confining, **self.shell)
             parts = Parts(
@@ -110,6 +117,7 @@ class Box:
                 programs=programs,
                 worker=worker,
                 ripgrep=ripgrep,
+                git=git,
                 sandbox=sandbox,
                 owners=self.owners,
                 toolchains=Toolchains(str(roots.base), self.env | self.toolchain_env),

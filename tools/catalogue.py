@@ -18,6 +18,13 @@ from .edit.multi_edit import multi_edit
 from .edit.replace_in_files import replace_in_files
 from .edit.undo import undo
 from .edit.write_file import write_file
+from .git.git_blame import git_blame
+from .git.git_branch import git_branch
+from .git.git_diff import git_diff
+from .git.git_grep import git_grep
+from .git.git_log import git_log
+from .git.git_show import git_show
+from .git.git_status import git_status
 from .process.process_input import process_input
 from .process.process_kill import process_kill
 from .process.process_list import process_list
@@ -55,6 +62,13 @@ TOOLS: tuple[Tool, ...] = (
     edit_file,
     edit_lines,
     file_info,
+    git_blame,
+    git_branch,
+    git_diff,
+    git_grep,
+    git_log,
+    git_show,
+    git_status,
     glob,
     grep_files,
     json_query,

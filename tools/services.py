@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from ..sandbox import processes, programs, ripgrep, service, shell
+from ..sandbox import git, processes, programs, ripgrep, service, shell
 from ..sandbox.isolate import worker
 from . import context, progress, session, settings
 from .base import Access, Service
@@ -19,6 +19,10 @@ Parser = Annotated[worker.Worker, Service()]
 """A process that a deadline can kill, for parsing what might hang or blow up."""
 Search = Annotated[ripgrep.Ripgrep, Service()]
 """The search program. It only reads, and only what its arguments name below a folder that is open already."""
+GitReads = Annotated[git.GitReads, Service()]
+"""git commands that only read, on a folder of ours in place of the repository's own."""
+GitWrites = Annotated[git.GitWrites, Service(Access.WRITE)]
+"""git commands that change the index, refs or the work tree."""
 Programs = Annotated[programs.Programs, Service(Access.EXEC)]
 Toolchains = Annotated[programs.Toolchains, Service(Access.EXEC)]
 """Runs a project's own tools, with the operator's full environment."""

@@ -1,0 +1,620 @@
+"""git, run so that no repository decides what it does.
+
+Every command runs on a folder of ours in place of the repository's own (`GIT_DIR`): its configuration is written here, and objects,
+refs, logs and index are those of the repository. So no configuration, hook, driver, filter, alias, include or promisor of the repository is ever
+read, and a key that nobody here has heard of is harmless. Of the configuration, what only describes data is taken over by
+name and by value. The environment is replaced.
+"""
+
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+
+from ..safety.errors import Code, ToolError, not_installed
+from ..safety.git_repo import Repository, Times, find
+from ..safety.os_errors import refusal
+from ..safety.path_jail.roots import Place
+from ..safety.text import clean
+from .process.capture import Capture
+from .process.runner import Finished, Limits, run
+
+MAX_OUTPUT = 32 * 2**20
+"""Bytes that a command may write (TOOLS.md §4.5)."""
+MEMORY = 2 * 2**30
+"""Bytes that git may hold; a guess far above what a command on a large repository takes."""
+MAX_CONFIG = 2**20
+MAX_COPIED = 2**20
+"""Bytes of the repository's configuration, and of other files that are copied."""
+MAX_SHADOWS = 32
+"""Repositories whose folder is kept for the next call."""
+
+READS = frozenset(
+    {
+        "status",
+        "diff",
+        "log",
+        "show",
+        "blame",
+        "grep",
+        "cat-file",
+        "for-each-ref",
+        "rev-parse",
+        "ls-files",
+        "diff-index",
+    }
+)
+WRITES = frozenset({"update-index", "commit", "checkout", "check-ref-format"})
+
+_LINKED = ("objects", "refs", "packed-refs", "logs", "shallow", "reftable")
+_STATES = ("MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "SQUASH_MSG", "CHERRY_PICK_HEAD", "REVERT_HEAD", "AUTO_MERGE")
+"""What git notes of a merge under way, and takes away when it is committed."""
+_NAMED = ("ORIG_HEAD", "FETCH_HEAD", *_STATES)
+
+_BASE = """[core]
+\tbare = false
+\thooksPath = {hooks}
+\tattributesFile = /dev/null
+\texcludesFile = /dev/null
+\tfsmonitor = false
+\tuntrackedCache = false
+\tcommitGraph = false
+\tprotectHFS = true
+\tprotectNTFS = true
+\tquotePath = false
+\tbigFileThreshold = 32m
+\tlogAllRefUpdates = true
+[diff]
+\torderFile = /dev/null
+[log]
+\tshowSignature = false
+\tmailmap = false
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+[protocol]
+\tallow = never
+[submodule]
+\trecurse = false
+[commit]
+\tgpgSign = false
+[branch]
+\tautoSetupMerge = false
+[rerere]
+\tenabled = false
+[safe]
+\tbareRepository = explicit
+"""
+
+_BOOL = re.compile(r"true|false|yes|no|on|off|0|1|", re.IGNORECASE)
+_NAME = r"[^\x00-\x1f\x7f]{1,200}"
+_TAKEN: Sequence[tuple[re.Pattern[str], re.Pattern[str]]] = (
+    (re.compile(r"core\.(?:filemode|symlinks|ignorecase|precomposeunicode|sparsecheckout|sparsecheckoutcone)"), _BOOL),
+    (re.compile(r"core\.autocrlf"), re.compile(f"{_BOOL.pattern}|input", re.IGNORECASE)),
+    (re.compile(r"core\.eol"), re.compile(r"lf|crlf|native", re.IGNORECASE)),
+    (re.compile(r"core\.abbrev"), re.compile(r"auto|no|[0-9]{1,2}", re.IGNORECASE)),
+    (re.compile(r"index\.sparse"), _BOOL),
+    (re.compile(r"extensions\.objectformat"), re.compile(r"sha1|sha256")),
+    (re.compile(r"extensions\.refstorage"), re.compile(r"files|reftable")),
+    (re.compile(rf"branch\.{_NAME}\.remote"), re.compile(r"[\w.][\w./-]{0,199}")),
+    (re.compile(rf"branch\.{_NAME}\.merge"), re.compile(r"refs/[^\s\x00-\x1f\\\"]{1,200}")),
+    (re.compile(rf"remote\.{_NAME}\.fetch"), re.compile(r"\+?refs/[^\s:\\\"]{1,200}:refs/[^\s:\\\"]{1,200}")),
+)
+"""Keys that only describe data, and the values they may have. Sizes, names and switches: none of them names a program or a file."""
+
+_AUTHOR = re.compile(r"\s*([^<>\n\x00-\x1f]*?)\s*<([^<>\s\x00-\x1f]*)>\s*")
+FALLBACK = ("toolbox-mcp", "toolbox-mcp@localhost")
+
+
+@dataclass(frozen=True)
+class GitSettings:
+    """How git is run.
+
+    binary: where it is, None where it is not installed. env: what hooks get, where the operator lets them run. home, config_home: where the operator's own
+    git configuration lies, of which the name and mail are read. temp: where the folders of ours are made. author: whose name
+    commits bear, `Name <mail>`; None takes the operator's. Times in seconds.
+    """
+
+    binary: str | None
+    temp: Path
+    env: Mapping[str, str] = field(default_factory=dict)
+    home: str | None = None
+    config_home: str | None = None
+    timeout: float = 120.0
+    hooks: bool = False
+    author: str | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command wrote; cut: it wrote more than is kept. code: its exit status."""
+
+    out: bytes
+    code: int
+    errors: str
+    cut: bool = False
+
+    @property
+    def text(self) -> str:
+        """The output without ANSI sequences and control characters. A lone CR goes, as it would begin a line that git did not write."""
+        return clean(self.out.replace(b"\r\n", b"\n").replace(b"\r", b"").decode("utf-8", "replace"))
+
+
+class Git:
+    """git on the repositories of one server."""
+
+    def __init__(self, settings: GitSettings) -> None:
+        self.settings = settings
+        self._folder: str | None = None
+        self._known: Times = {}
+        self._shadows: dict[tuple[str, str], _Shadow] = {}
+        self._locks: dict[str, anyio.Lock] = {}
+        self._identity: tuple[str, str] | None = None
+        self.reads = GitReads(self)
+        self.writes = GitWrites(self)
+
+    async def aclose(self) -> None:
+        """Remove the folders of ours."""
+        if self._folder:
+            await to_thread.run_sync(partial(shutil.rmtree, self._folder, ignore_errors=True))
+            self._folder = None
+
+    async def repository(self, folder: Place) -> Repository:
+        """Return the repository that a folder is in. ToolError unavailable, not_a_directory, not_a_repo, refused."""
+        if self.settings.binary is None:
+            raise not_installed("git")
+        return await to_thread.run_sync(self._found, folder)
+
+    def _found(self, folder: Place) -> Repository:
+        try:
+            return find(folder, self._known)
+        except OSError as e:
+            raise refusal(e, f"the repository of {folder.shown}") from None
+
+    async def shadow(self, repo: Repository, *, own: bool = False) -> "_Shadow":
+        """Return the folder that stands for a repository's own. own: one that nobody else uses."""
+        key = (repo.git_dir, repo.common_dir)
+        shadow = None if own else self._shadows.get(key)
+        if shadow is None:
+            shadow = _Shadow(repo, tempfile.mkdtemp(dir=self._made()))
+            if not own:
+                while len(self._shadows) >= MAX_SHADOWS:
+                    self._shadows.pop(next(iter(self._shadows)))
+                self._shadows[key] = shadow
+        configured = await to_thread.run_sync(shadow.changed_config)
+        if configured is not None:
+            taken: dict[str, list[str]] = {}
+            for path in configured:
+                for name, values in (await self._described(path)).items():
+                    taken[name] = values
+            await to_thread.run_sync(shadow.configure, taken, self._hooks(repo))
+        await to_thread.run_sync(shadow.refresh)
+        return shadow
+
+    def lock(self, repo: Repository) -> anyio.Lock:
+        """Return what one writer of a repository at a time holds."""
+        return self._locks.setdefault(repo.common_dir, anyio.Lock())
+
+    async def run(
+        self,
+        args: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        stdin: bytes = b"",
+        most: int = MAX_OUTPUT,
+    ) -> Finished:
+        """Run git to its end. ToolError timeout."""
+        if self.settings.binary is None:
+            raise not_installed("git")
+        done = await run(
+            [self.settings.binary, "--no-pager", *args],
+            cwd=cwd,
+            env=env,
+            timeout=self.settings.timeout,
+            stdin=stdin,
+            capture=Capture(head=most, tail=0),
+            limits=Limits(memory=MEMORY, output=most),
+            clean=str,
+        )
+        if done.timed_out:
+            raise ToolError(
+                Code.TIMEOUT,
+                f"git {args[0]} took longer than {self.settings.timeout:g} s",
+                "narrow the path; a FIFO or a dead mount in the work tree also stops git",
+            )
+        return done
+
+    def environment(self, shadow: "_Shadow", *, write: bool) -> dict[str, str]:
+        """Return all that git sees of an environment."""
+        settings, repo = self.settings, shadow.repo
+        env = {
+            "PATH": os.path.dirname(settings.binary or ""),
+            "HOME": shadow.home,
+            "XDG_CONFIG_HOME": shadow.home,
+            "LC_ALL": "C.UTF-8",
+            "TZ": settings.env.get("TZ", ""),
+            "TERM": "dumb",
+            "GIT_DIR": shadow.folder,
+            "GIT_WORK_TREE": repo.work_tree.absolute,
+            "GIT_INDEX_FILE": os.path.join(repo.git_dir, "index"),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_SYSTEM": os.devnull,
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_ASKPASS": "false",
+            "SSH_ASKPASS": "false",
+            "GIT_SSH_COMMAND": "false",
+            "GIT_PAGER": "cat",
+            "GIT_EDITOR": "true",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_NO_LAZY_FETCH": "1",
+            "GIT_ALLOW_PROTOCOL": "none",
+            "GIT_PROTOCOL_FROM_USER": "0",
+            "GIT_LITERAL_PATHSPECS": "1",
+            "GIT_CEILING_DIRECTORIES": os.path.dirname(repo.work_tree.absolute),
+            "GIT_ADVICE": "0",
+        }
+        if not write:
+            env["GIT_OPTIONAL_LOCKS"] = "0"
+        elif settings.hooks:
+            env = {**settings.env, **env, "PATH": settings.env.get("PATH", env["PATH"])}
+            env["HOME"] = settings.env.get("HOME", shadow.home)
+        return {name: value for name, value in env.items() if value}
+
+    async def identity(self) -> tuple[str, str]:
+        """Return the name and mail of whoever commits here."""
+        if self._identity is None:
+            if self.settings.author and (found := _AUTHOR.fullmatch(self.settings.author)):
+                self._identity = found[1], found[2]
+            else:
+                self._identity = await self._operator() or FALLBACK
+        return self._identity
+
+    async def _operator(self) -> tuple[str, str] | None:
+        """Read the operator's global configuration, as git does, for two values that are only text."""
+        home = self.settings.home
+        if not home or not await to_thread.run_sync(_has_config, home, self.settings.config_home):
+            return None
+        env = {"PATH": os.path.dirname(self.settings.binary or ""), "HOME": home, "LC_ALL": "C.UTF-8"}
+        if self.settings.config_home:
+            env["XDG_CONFIG_HOME"] = self.settings.config_home
+        env["GIT_CONFIG_NOSYSTEM"] = "1"
+        args = ["config", "--global", "--includes", "--null", "--get-regexp", r"^user\.(name|email)$"]
+        with suppress(ToolError):
+            done = await self.run(args, cwd="/", env=env, most=MAX_CONFIG)
+            pairs = (each.split("\n", 1) for each in done.stdout.raw.decode("utf-8", "replace").split("\0") if each)
+            found = {pair[0]: _one_line(pair[1]) for pair in pairs if len(pair) == 2}
+            if found.get("user.name") and found.get("user.email"):
+                return found["user.name"], found["user.email"]
+        return None
+
+    def _made(self) -> str:
+        if self._folder is None:
+            self._folder = tempfile.mkdtemp(prefix="toolbox-git-", dir=self.settings.temp)
+        return self._folder
+
+    def _hooks(self, repo: Repository) -> str:
+        return os.path.join(repo.common_dir, "hooks") if self.settings.hooks else os.devnull
+
+    async def _described(self, path: str) -> dict[str, list[str]]:
+        """Return those keys of a configuration that only describe data. Nothing that it includes is read."""
+        env = {
+            "PATH": os.path.dirname(self.settings.binary or ""),
+            "HOME": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_SYSTEM": os.devnull,
+            "GIT_DIR": os.devnull,
+            "LC_ALL": "C.UTF-8",
+        }
+        args = ["config", "--file", path, "--no-includes", "--null", "--list"]
+        done = await self.run(args, cwd="/", env=env, most=4 * MAX_CONFIG)
+        if done.exit_code:
+            raise ToolError(Code.GIT_FAILED, "git cannot read the repository's configuration")
+        taken: dict[str, list[str]] = {}
+        for each in done.stdout.raw.decode("utf-8", "surrogateescape").split("\0"):
+            name, equals, value = each.partition("\n")
+            section, _, rest = name.partition(".")
+            if any(key.fullmatch(name) and (values.fullmatch(value)) for key, values in _TAKEN) and (section and rest):
+                taken.setdefault(name, []).append(value if equals else "true")
+        return taken
+
+
+class _Shadow:
+    """The folder that stands for the own folder of a repository."""
+
+    def __init__(self, repo: Repository, folder: str) -> None:
+        self.repo = repo
+        self.folder = folder
+        self.home = os.path.join(folder, "home")
+        self._copied: dict[str, bytes | None] = {}
+        self._configured: tuple[object, ...] | None = None
+        self._pending: tuple[object, ...] | None = None
+        os.mkdir(self.home)
+        os.mkdir(os.path.join(folder, "info"))
+        for name in _LINKED:
+            if name != "logs" or repo.git_dir == repo.common_dir:
+                os.symlink(os.path.join(repo.common_dir, name), os.path.join(folder, name))
+        if repo.git_dir != repo.common_dir:
+            os.mkdir(os.path.join(folder, "logs"))
+            os.symlink(os.path.join(repo.common_dir, "logs", "refs"), os.path.join(folder, "logs", "refs"))
+            os.symlink(os.path.join(repo.git_dir, "logs", "HEAD"), os.path.join(folder, "logs", "HEAD"))
+
+    def changed_config(self) -> list[str] | None:
+        """Return the configuration files to read, the later winning; None where they are as they were. ToolError refused."""
+        places = [os.path.join(self.repo.common_dir, "config"), os.path.join(self.repo.git_dir, "config.worktree")]
+        there: list[str] = []
+        states: list[tuple[int, ...] | None] = []
+        for place in places:
+            try:
+                status = os.lstat(place)
+            except OSError:
+                states.append(None)
+                continue
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_CONFIG:
+                raise ToolError(Code.REFUSED, "the configuration of the repository is too large")
+            there.append(place)
+            states.append((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+        if self._configured == tuple(states):
+            return None
+        self._pending = tuple(states)
+        return there
+
+    def configure(self, taken: Mapping[str, Sequence[str]], hooks: str) -> None:
+        """Write the configuration."""
+        extended = any(name.startswith("extensions.") for name in taken)
+        lines = [_BASE.format(hooks=_quoted(hooks)), f"[core]\n\trepositoryformatversion = {int(extended)}\n"]
+        for name, values in taken.items():
+            section, _, rest = name.partition(".")
+            sub, _, key = rest.rpartition(".")
+            head = f"[{section} {_quoted(sub)}]" if sub else f"[{section}]"
+            lines += [f"{head}\n\t{key} = {_quoted(value)}\n" for value in values]
+        _put(os.path.join(self.folder, "config"), os.fsencode("".join(lines)))
+        self._configured = self._pending
+
+    def refresh(self) -> None:
+        """Copy what is copied anew."""
+        repo = self.repo
+        for name in ("HEAD", *_NAMED):
+            self._copy(os.path.join(repo.git_dir, name), name)
+        for name in ("exclude", "sparse-checkout"):
+            folder = repo.git_dir if name == "sparse-checkout" else repo.common_dir
+            self._copy(os.path.join(folder, "info", name), f"info/{name}")
+        for name in os.listdir(repo.git_dir):
+            if name.startswith("sharedindex."):
+                with suppress(FileExistsError):
+                    os.symlink(os.path.join(repo.git_dir, name), os.path.join(self.folder, name))
+
+    def _copy(self, source: str, name: str) -> None:
+        data = _read(source)
+        if self._copied.get(name, b"") == data and name in self._copied:
+            return
+        target = os.path.join(self.folder, name)
+        if data is None:
+            with suppress(FileNotFoundError):
+                os.unlink(target)
+        else:
+            _put(target, data)
+        self._copied[name] = data
+
+    def read(self, name: str) -> bytes | None:
+        """Return what a file of the folder holds."""
+        return _read(os.path.join(self.folder, name))
+
+
+@dataclass(frozen=True)
+class GitReads:
+    """git commands that only read."""
+
+    _git: Git
+
+    async def repository(self, folder: Place) -> Repository:
+        """Return the repository that a folder is in. ToolError unavailable, not_a_directory, not_a_repo, refused."""
+        return await self._git.repository(folder)
+
+    async def run(
+        self,
+        repo: Repository,
+        command: str,
+        *args: str,
+        paths: Sequence[str] | None = None,
+        codes: Sequence[int] = (0,),
+        cut: bool = False,
+    ) -> Done:
+        """Run a command that only reads. paths: relative to the work tree, literal; none of them
+        is all of it, None is for commands that take no paths. codes: the exit statuses that are answers.
+
+        cut: more output than is kept is an answer too. ToolError git_failed, bad_ref, output_limit, timeout.
+        """
+        assert command in READS
+        shadow = await self._git.shadow(repo)
+        env = self._git.environment(shadow, write=False)
+        tail = [] if paths is None else ["--", *paths]
+        done = await self._git.run([command, *args, *tail], cwd=repo.work_tree.absolute, env=env)
+        return _answer(done, command, shadow, codes, cut=cut)
+
+
+@dataclass(frozen=True)
+class GitWrites:
+    """git commands that change the index, refs or work tree, on a folder of ours for each."""
+
+    _git: Git
+
+    @property
+    def runs_hooks(self) -> bool:
+        """Whether the hooks of a repository run."""
+        return self._git.settings.hooks
+
+    @asynccontextmanager
+    async def changing(self, repo: Repository) -> AsyncIterator["GitChange"]:
+        """Hold a repository against other writers of this server, and lend what changes it.
+
+        With the block, HEAD of the repository is what the commands made it. ToolError git_failed where another git holds HEAD.
+        """
+        async with self._git.lock(repo):
+            shadow = await self._git.shadow(repo, own=True)
+            head = os.path.join(repo.git_dir, "HEAD")
+            try:
+                fd = os.open(head + ".lock", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+            except FileExistsError:
+                raise ToolError(
+                    Code.GIT_FAILED,
+                    "another git is at work in this repository (HEAD.lock)",
+                    "try again when it is done",
+                ) from None
+            try:
+                os.makedirs(os.path.join(repo.common_dir, "logs"), exist_ok=True)
+                try:
+                    yield GitChange(self._git, repo, shadow)
+                finally:
+                    # Also after a failure: what git did to the work tree belongs to the HEAD that it set.
+                    _take_over(shadow, repo, fd, head)
+            finally:
+                os.close(fd)
+                with suppress(FileNotFoundError):
+                    os.unlink(head + ".lock")
+                shutil.rmtree(shadow.folder, ignore_errors=True)
+
+    async def identity(self) -> tuple[str, str]:
+        """Return the name and mail of whoever commits here."""
+        return await self._git.identity()
+
+
+@dataclass(frozen=True)
+class GitChange:
+    """A repository that is held for a change."""
+
+    _git: Git
+    repo: Repository
+    _shadow: _Shadow
+
+    async def run(
+        self,
+        command: str,
+        *args: str,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        codes: Sequence[int] = (0,),
+    ) -> Done:
+        """Run a command. ToolError as from GitReads.run()."""
+        assert command in READS | WRITES
+        # Once begun it ends before the call does: a work tree half changed is nobody's wish.
+        with anyio.CancelScope(shield=True):
+            done = await self._git.run(
+                [command, *args],
+                cwd=self.repo.work_tree.absolute,
+                env={**self._git.environment(self._shadow, write=True), **(env or {})},
+                stdin=stdin,
+            )
+        return _answer(done, command, self._shadow, codes, cut=False)
+
+    @property
+    def merging(self) -> bool:
+        """Whether a merge, cherry-pick or revert waits for its commit."""
+        return any(self._shadow.read(name) is not None for name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"))
+
+
+def _take_over(shadow: _Shadow, repo: Repository, lock: int, head: str) -> None:
+    """Give the repository the HEAD that a command made, and take away what it took away of a merge's notes."""
+    made = shadow.read("HEAD")
+    if made is not None and made != _read(head):
+        os.write(lock, made)
+        os.fsync(lock)
+        os.rename(head + ".lock", head)
+    for name in _STATES:
+        if shadow._copied.get(name) is not None and shadow.read(name) is None:
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(repo.git_dir, name))
+
+
+_UNKNOWN = re.compile(
+    r"unknown revision|bad revision|ambiguous argument|not a valid object name|Needed a single revision|bad object|"
+    r"no such branch|no upstream configured|unable to resolve|HEAD does not point to a branch|invalid reference|"
+    r"Not a valid object name|log for .* only has|is not a commit|expected commit type|upstream branch|does not have any commits|"
+    r"Invalid revision range|Invalid symmetric difference|no merge base"
+)
+
+
+def _answer(done: Finished, command: str, shadow: _Shadow, codes: Sequence[int], *, cut: bool) -> Done:
+    """Return what a command wrote. ToolError git_failed, bad_ref, output_limit."""
+    if done.killed_by == "output":
+        if not cut:
+            raise ToolError(
+                Code.OUTPUT_LIMIT, f"git {command} writes more than {MAX_OUTPUT} bytes", "narrow the path or the range"
+            )
+        return Done(done.stdout.raw, 0, "", cut=True)
+    if done.killed_by == "memory":
+        raise ToolError(
+            Code.GIT_FAILED, f"git {command} took more than {MEMORY >> 30} GiB of memory", "narrow the path"
+        )
+    errors = _plain(done.stderr.raw, shadow)
+    if done.exit_code in codes:
+        return Done(done.stdout.raw, done.exit_code, errors)
+    lines = [line for line in errors.splitlines() if line.strip()]
+    said = "; ".join(lines[:5])[:1000] or f"exit status {done.exit_code}"
+    said = re.sub(r"^(?:fatal|error): ", "", said)
+    if _UNKNOWN.search(errors):
+        said = said.partition("; Use '--' to separate")[0]
+        raise ToolError(Code.BAD_REF, said, "git_branch and git_log show what there is")
+    raise ToolError(Code.GIT_FAILED, f"git {command}: {said}")
+
+
+def _plain(data: bytes, shadow: _Shadow) -> str:
+    """Return what git says, with the names by which the project knows what it speaks of."""
+    text = clean(data.decode("utf-8", "replace"))
+    repo = shadow.repo
+    names = [(shadow.folder, ".git"), (repo.git_dir, ".git"), (repo.common_dir, ".git")]
+    for name, plain in (*names, (repo.work_tree.absolute + "/", ""), (repo.work_tree.absolute, ".")):
+        text = text.replace(name, plain)
+    return text
+
+
+def _has_config(home: str, config_home: str | None) -> bool:
+    """Return True if git has a global configuration to read, and nothing in its place that it would wait for."""
+    folder = config_home or os.path.join(home, ".config")
+    places = (os.path.join(home, ".gitconfig"), os.path.join(folder, "git", "config"))
+    files = [os.path.isfile(place) for place in places if os.path.exists(place)]
+    return bool(files) and all(files)
+
+
+def _quoted(value: str) -> str:
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"[\x00-\x1f\x7f<>]", "", clean(text)).strip()[:200]
+
+
+def _read(path: str) -> bytes | None:
+    """Return what a regular file holds; None where there is none. ToolError refused above MAX_COPIED."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        data = file.read(MAX_COPIED + 1)
+    if len(data) > MAX_COPIED:
+        raise ToolError(Code.REFUSED, f"{os.path.basename(path)} of the repository is too large")
+    return data
+
+
+def _put(path: str, data: bytes) -> None:
+    """Give a file of ours its content in one step."""
+    spare = f"{path}.{os.urandom(6).hex()}"
+    with open(spare, "xb") as file:
+        file.write(data)
+    os.rename(spare, path)

@@ -1,0 +1,80 @@
+async def test_says_the_branch_and_what_changed(call, git):
+    assert await call("git_status") == "## No commits yet on main\nclean"
+    git.commit(a_dot_txt="one\n", b_dot_txt="two\n", old_dot_txt="the same content\n")
+    assert await call("git_status") == "## main\nclean"
+    git("mv", "old.txt", "new name.txt")
+    git.write("a.txt", "1\n")
+    git.write("sub/ü.txt", "")
+    (git.folder / "b.txt").unlink()
+    rows = " M a.txt\n D b.txt\nR  old.txt -> new name.txt\n?? sub/ü.txt"
+    assert await call("git_status") == f"## main\n{rows}"
+    assert await call("git_status", path="sub") == "## main\n?? sub/ü.txt"
+
+
+async def test_says_how_far_the_upstream_is(call, git):
+    git.commit("one")
+    git("update-ref", "refs/remotes/origin/main", "HEAD")
+    git.commit("two")
+    git("config", "remote.origin.url", "https://example.org/x.git")
+    git("config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
+    git("config", "branch.main.remote", "origin")
+    git("config", "branch.main.merge", "refs/heads/main")
+    assert await call("git_status") == "## main...origin/main [ahead 1]\nclean"
+    assert (
+        await call("git_log", ref="@{u}..HEAD")
+        == f"{git('rev-parse', '--short', 'HEAD').strip()}  2026-01-02  Ann Author  two"
+    )
+
+
+async def test_names_are_shown_on_one_line_without_control_characters(call, git):
+    git.write("a\nb", "")
+    git.write("c\x1b[31md", "")
+    assert await call("git_status") == "## No commits yet on main\n?? a<U+000A>b\n?? c<U+001B>[31md"
+
+
+async def test_two_thousand_changes_are_told_by_folder(call, git):
+    for number in range(2000):
+        git.write(f"{'lib' if number % 4 else 'app'}/{number}.txt", "")
+    git.write("alone", "")
+    answer = await call("git_status")
+    assert answer.split("\n") == [
+        "## No commits yet on main",
+        "2001 entries: 2001 '??'",
+        "?? lib/ (1500 entries)",
+        "?? app/ (500 entries)",
+        "?? alone",
+        "... path shows one folder entry by entry ...",
+    ]
+
+
+async def test_a_repository_is_found_from_its_folders_and_named_from_the_base(call, git, plain, project):
+    inner = plain(project / "lib" / "inner")
+    inner.folder.mkdir(parents=True)
+    inner("init", "-q", "-b", "dev")
+    inner.write("x/y.txt", "")
+    assert await call("git_status", repo="lib/inner/x") == "## No commits yet on dev\n?? lib/inner/x/y.txt"
+
+
+async def test_what_is_no_repository_is_said(call, project):
+    (project / "f").write_text("")
+    (project / "no").mkdir()
+    (project / "no" / ".git").mkdir()
+    for repo, code in (
+        (".", "not_a_repo"),
+        ("no", "not_a_repo"),
+        ("f", "not_a_directory"),
+        ("x", "not_a_directory"),
+        ("..", "path_denied"),
+    ):
+        assert await call.code("git_status", repo=repo) == code
+
+
+async def test_a_repository_that_begins_above_the_roots_is_not_used(call, git, project):
+    (project / "part").mkdir()
+    call.roots = [project / "part"]
+    assert await call.code("git_status") == "not_a_repo"
+
+
+async def test_without_git_it_says_so(call, git):
+    call.git_settings = {"binary": None}
+    assert await call.code("git_status") == "unavailable"

@@ -1,0 +1,1 @@
+"""The git tools."""

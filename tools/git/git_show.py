@@ -1,0 +1,58 @@
+"""git_show."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ...safety.errors import Code, ToolError
+from ...safety.git_refs import GitRef
+from ...safety.git_repo import Repository
+from ...safety.paths import EntryPath, ProjectPath
+from ...safety.text import HEAD, clean, decode, is_binary, visible
+from ...sandbox.git import Done
+from ..base import Access, tool
+from ..results import Text
+from ..services import GitReads
+from ._diffs import FLAGS, Diff, parsed, prefixes
+
+_FORMAT = "--format=commit %H%nauthor %an <%ae>%ndate %ad%n%n%w(0,4,4)%B%w(0,0,0)"
+
+
+@tool(Access.READ, deadline=lambda settings, given: 3 * settings.command_timeout)
+async def git_show(
+    git: GitReads,
+    ref: Annotated[GitRef, Field(description="commit, tag or branch")],
+    path: Annotated[EntryPath | None, Field(description="show this file as it was there")] = None,
+    repo: ProjectPath = ".",  # type: ignore[assignment]
+) -> Diff | Text:
+    """Show one commit with its message and patch, or a file as it was at a commit."""
+    at = await git.repository(repo)
+    if path is not None:
+        return await _file(git, at, ref, at.inside(path), path.shown)
+    done = await git.run(
+        at, "show", *FLAGS, *prefixes(at), "--no-show-signature", "--no-notes", "--date=iso", f"{_FORMAT}{'%n%x00'}",
+        "--ignore-submodules=dirty", "--end-of-options", f"{ref}^{{commit}}", paths=[],
+    )  # fmt: skip
+    # A message cannot hold a NUL, so nothing in it can pass for a patch.
+    head, _, patch = done.out.partition(b"\0\n")
+    files = parsed(Done(patch, 0, "").text)
+    intro = clean(head.decode("utf-8", "replace")).rstrip() + "\n"
+    return Diff(files, intro + "\n") if files else Text(intro.rstrip("\n"))
+
+
+async def _file(git: GitReads, repo: Repository, ref: str, path: str, shown: str) -> Text:
+    if path == ".":
+        raise ToolError(Code.NOT_A_FILE, f"{shown} is a folder")
+    try:
+        done = await git.run(repo, "cat-file", "blob", f"{ref}:{path}")
+    except ToolError as failure:
+        if failure.code is not Code.GIT_FAILED and failure.code is not Code.BAD_REF:
+            raise
+        # Which of the two it is that git does not know.
+        await git.run(repo, "rev-parse", "--verify", "--end-of-options", f"{ref}^{{commit}}")
+        raise ToolError(
+            Code.NOT_A_FILE, f"there is no file {shown} at {ref}", "git_log shows when it was there"
+        ) from None
+    if is_binary(done.out[:HEAD]):
+        raise ToolError(Code.BINARY_FILE, f"{shown} at {ref} is not a text file")
+    return Text(visible(decode(done.out).lf) or "(empty file)", "git_diff shows what changed since then")
