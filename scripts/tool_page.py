@@ -5,8 +5,8 @@ from typing import Any
 
 from toolbox_mcp.server.call.exposure import SHELL_TOOLS
 from toolbox_mcp.server.config.kinds import as_yaml
-from toolbox_mcp.server.config.names import GROUPS
 from toolbox_mcp.tools.base import Access, Tool
+from toolbox_mcp.tools.catalogue import GROUPS
 from toolbox_mcp.tools.exec_result import ExecResult
 from toolbox_mcp.tools.results import Record
 from toolbox_mcp.tools.schema import record_schema

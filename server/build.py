@@ -24,7 +24,7 @@ from ..sandbox.ripgrep import find_ripgrep
 from ..sandbox.service import Sandbox, SandboxSettings
 from ..sandbox.shell import ShellRunner, ShellSessions
 from ..tools.base import Tool
-from ..tools.catalogue import TOOLS
+from ..tools.catalogue import load_tools
 from ..tools.settings import ToolSettings
 from .app import build, direct_calls
 from .budget.budget import Budget
@@ -54,11 +54,11 @@ class Toolbox:
     records: Records | None
 
 
-def exposure(config: Config, catalogue: Iterable[Tool] = TOOLS) -> Exposure:
+def exposure(config: Config, catalogue: Iterable[Tool] | None = None) -> Exposure:
     """Return which tools exist, are open and are listed under a configuration."""
     toolsets = {"all": None, "none": ()}[config.toolsets] if isinstance(config.toolsets, str) else config.toolsets
     return expose(
-        catalogue,
+        load_tools() if catalogue is None else catalogue,
         Gate(
             toolsets=toolsets,
             enable_exec_tools=config.enable_exec_tools,
@@ -69,20 +69,9 @@ def exposure(config: Config, catalogue: Iterable[Tool] = TOOLS) -> Exposure:
     )
 
 
-def lacking(config: Config, catalogue: Iterable[Tool] = TOOLS) -> list[str]:
-    """Return the settings that name tools, groups or a profile of which the catalogue has nothing."""
-    groups = {tool.name: tool.group for tool in catalogue}
-    found = [] if config.profile in ("toolbox", *groups.values()) else [f"profile: {config.profile}"]
-    if not isinstance(config.toolsets, str):
-        found += [f"toolsets: {name}" for name in config.toolsets if name not in groups and name not in groups.values()]
-    if not isinstance(config.exec_tools, str):
-        found += [f"exec_tools: {name}" for name in config.exec_tools if name not in groups]
-    return found
-
-
 @asynccontextmanager
 async def assembled(
-    config: Config, env: Mapping[str, str], catalogue: Iterable[Tool] = TOOLS
+    config: Config, env: Mapping[str, str], catalogue: Iterable[Tool] | None = None
 ) -> AsyncIterator[Toolbox]:
     """Put the server together; with the block everything that it opened or started ends.
 

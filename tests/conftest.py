@@ -28,7 +28,7 @@ from toolbox_mcp.server.resources.resources import Resources
 from toolbox_mcp.server.resources.sessions import Owners
 from toolbox_mcp.server.resources.subscriptions import Updates
 from toolbox_mcp.server.services import Parts, noting, providers
-from toolbox_mcp.tools.catalogue import TOOLS
+from toolbox_mcp.tools.catalogue import load_tools
 from toolbox_mcp.tools.settings import ToolSettings
 
 OPEN = Gate(enable_exec_tools=True, enable_shell=True)
@@ -85,7 +85,7 @@ class Box:
         self.jail: dict[str, Any] = {}
         self.extra: dict[str, Any] = {}
         self.client_options: dict[str, Any] = {}
-        self.catalogue = TOOLS
+        self.catalogue = load_tools()
         self.overrides: list[tuple[str, str]] = []
         self.sandbox = SandboxSettings(state=root.parent / "state", temp=root.parent, home="/nonexistent", env=self.env)
         self.owners = Owners()

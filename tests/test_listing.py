@@ -1,7 +1,9 @@
 import json
 
 from toolbox_mcp.server.budget.tokenizers import tokenizer_for
-from toolbox_mcp.tools.catalogue import TOOLS
+from toolbox_mcp.tools.catalogue import load_tools
+
+TOOLS = load_tools()
 
 PER_TOOL = 150
 """Tokens (o200k) of a tool in the default listing, on average."""

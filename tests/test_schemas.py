@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from toolbox_mcp.tools.base import Tool
-from toolbox_mcp.tools.catalogue import TOOLS
+from toolbox_mcp.tools.catalogue import load_tools
+
+TOOLS = load_tools()
 
 SCHEMAS = Path(__file__).parent / "schemas"
 
@@ -13,7 +15,8 @@ SCHEMAS = Path(__file__).parent / "schemas"
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_clients_see_what_was_reviewed(tool: Tool) -> None:
     """A changed file here is a changed interface. UPDATE_SCHEMAS=1 rewrites it."""
-    seen = json.dumps(tool.wire().model_dump(by_alias=True, exclude_none=True, mode="json"), indent=2) + "\n"
+    wire = tool.wire().model_dump(by_alias=True, exclude_none=True, mode="json")
+    seen = json.dumps({"access": tool.access, **wire}, indent=2) + "\n"
     file = SCHEMAS / f"{tool.name}.json"
     if os.environ.get("UPDATE_SCHEMAS"):
         file.write_text(seen, encoding="utf-8")

@@ -1,100 +1,44 @@
-"""Every tool there is, in one list."""
+"""Every tool there is, by group: the only list. A configuration is judged by these names before any tool is imported."""
 
-from .base import Tool
-from .command.bash import bash
-from .command.run_script import run_script
-from .command.shell import shell
-from .data.csv_read import csv_read
-from .data.csv_write import csv_write
-from .data.json_query import json_query
-from .data.toml_query import toml_query
-from .data.yaml_query import yaml_query
-from .edit.create_directory import create_directory
-from .edit.delete_file import delete_file
-from .edit.edit_file import edit_file
-from .edit.edit_lines import edit_lines
-from .edit.move_file import move_file
-from .edit.multi_edit import multi_edit
-from .edit.replace_in_files import replace_in_files
-from .edit.undo import undo
-from .edit.write_file import write_file
-from .git.git_blame import git_blame
-from .git.git_branch import git_branch
-from .git.git_diff import git_diff
-from .git.git_grep import git_grep
-from .git.git_log import git_log
-from .git.git_show import git_show
-from .git.git_status import git_status
-from .process.process_input import process_input
-from .process.process_kill import process_kill
-from .process.process_list import process_list
-from .process.process_output import process_output
-from .process.process_start import process_start
-from .read.file_info import file_info
-from .read.glob import glob
-from .read.grep_files import grep_files
-from .read.list_directory import list_directory
-from .read.read_file import read_file
-from .read.tree import tree
-from .sandbox.run_node import run_node
-from .sandbox.run_python import run_python
-from .sandbox.run_ruby import run_ruby
-from .sandbox.run_rust import run_rust
-from .util.calculator import calculator
-from .util.date_time import date_time
-from .util.diff import diff
-from .util.todo_write import todo_write
-from .verify.bundle import bundle
-from .verify.lint import lint
-from .verify.python_tests import python_tests
-from .verify.run_tests import run_tests
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-TOOLS: tuple[Tool, ...] = (
-    bash,
-    bundle,
-    calculator,
-    create_directory,
-    csv_read,
-    csv_write,
-    date_time,
-    delete_file,
-    diff,
-    edit_file,
-    edit_lines,
-    file_info,
-    git_blame,
-    git_branch,
-    git_diff,
-    git_grep,
-    git_log,
-    git_show,
-    git_status,
-    glob,
-    grep_files,
-    json_query,
-    lint,
-    list_directory,
-    move_file,
-    multi_edit,
-    process_input,
-    process_kill,
-    process_list,
-    process_output,
-    process_start,
-    python_tests,
-    read_file,
-    replace_in_files,
-    run_node,
-    run_python,
-    run_ruby,
-    run_rust,
-    run_script,
-    run_tests,
-    shell,
-    todo_write,
-    toml_query,
-    tree,
-    undo,
-    write_file,
-    yaml_query,
+if TYPE_CHECKING:
+    from .base import Tool
+
+GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "read": ("read_file", "list_directory", "tree", "glob", "grep_files", "file_info"),
+        "data": ("json_query", "yaml_query", "toml_query", "csv_read", "csv_write"),
+        "edit": (
+            "write_file",
+            "edit_file",
+            "multi_edit",
+            "edit_lines",
+            "replace_in_files",
+            "create_directory",
+            "move_file",
+            "delete_file",
+            "undo",
+        ),
+        "git": ("git_status", "git_diff", "git_log", "git_show", "git_blame", "git_grep", "git_branch"),
+        "command": ("bash", "shell", "run_script"),
+        "process": ("process_start", "process_output", "process_input", "process_list", "process_kill"),
+        "sandbox": ("run_python", "run_ruby", "run_rust", "run_node"),
+        "verify": ("run_tests", "python_tests", "lint", "bundle"),
+        "util": ("calculator", "date_time", "diff", "todo_write"),
+    }
 )
+"""Each group with its tools, in the order in which they are documented. `tools/GROUP/NAME.py` holds the tool NAME."""
+
+KNOWN_TOOLS: Mapping[str, str] = MappingProxyType({name: group for group, names in GROUPS.items() for name in names})
+"""The group of each tool."""
+
+
+def load_tools() -> tuple["Tool", ...]:
+    """Return every tool, sorted by name. Imports all of them."""
+    return tuple(
+        getattr(import_module(f".{group}.{name}", __package__), name) for name, group in sorted(KNOWN_TOOLS.items())
+    )

@@ -13,18 +13,16 @@ from typing import IO, Any
 import anyio
 from mcp_types import CallToolResult, TextContent
 
-from ...tools.catalogue import TOOLS
+from ...tools.catalogue import KNOWN_TOOLS, load_tools
 from ...tools.context import CallContext
 from ..budget.tokenizers import tokenizer_for
-from ..build import Toolbox, assembled, exposure, lacking
+from ..build import Toolbox, assembled, exposure
 from ..config.errors import ConfigError
 from ..config.kinds import did_you_mean
 from ..config.load import Config
 from ..transports.shutdown import ended_at_last
 
 log = logging.getLogger(__name__)
-
-LACKING = "this version has no tools for %s"
 
 SESSION = "command-line"
 """The session that the records name for calls made by `toolbox-mcp call`."""
@@ -33,8 +31,6 @@ SESSION = "command-line"
 def serve(config: Config, env: Mapping[str, str], err: IO[str]) -> int:
     """Serve until the client leaves or a signal comes; return the exit status, minus the signal that ended it."""
     start_log(config, err)
-    if lack := lacking(config):
-        log.warning(LACKING, ", ".join(lack))
     confine(config)
     with ended_at_last() as on_stop:
         return -anyio.run(_serve, config, env, err, on_stop)
@@ -109,7 +105,7 @@ def tool_rows(config: Config) -> list[ToolRow]:
     shown = exposure(config)
     tokenizer = tokenizer_for(config.tokenizer_model)
     rows = []
-    for tool in TOOLS:
+    for tool in load_tools():
         closed = shown.closed.get(tool.name)
         if tool.name not in shown.tools:
             state = f"add {tool.group} to toolsets"
@@ -135,8 +131,6 @@ def tool_table(config: Config, *, as_json: bool) -> str:
     names = exposure(config).listed
     listed = [row for row in rows if row.name in names]
     out.append(f"{len(rows)} tools, {len(listed)} listed with {sum(row.tokens for row in listed)} tokens\n")
-    if lack := lacking(config):
-        out.append(LACKING % ", ".join(lack) + "\n")
     return "".join(out)
 
 
@@ -163,8 +157,11 @@ async def _call(config: Config, env: Mapping[str, str], name: str, arguments: Ma
     async with assembled(config, env) as toolbox:
         tools = toolbox.pipeline.exposure.tools
         if name not in tools:
-            known = {tool.name: tool.group for tool in TOOLS}
-            why = f"its group {known[name]} is not in toolsets" if name in known else did_you_mean(name, tools)
+            why = (
+                f"its group {KNOWN_TOOLS[name]} is not in toolsets"
+                if name in KNOWN_TOOLS
+                else did_you_mean(name, tools)
+            )
             raise ConfigError(f"no tool {name}{'; ' if why else ''}{why}")
         context = CallContext(id=f"{SESSION}:{os.getpid()}", client=("toolbox-mcp call", ""), session=SESSION)
         answer = await toolbox.pipeline.call(name, arguments, context)

@@ -23,7 +23,7 @@ SECRETS: Mapping[str, str] = {
 _METAVARS = {
     "roots": "DIR",
     "preset": "reader|editor|coder|beside",
-    "profile": "toolbox|orbiter|llmtools",
+    "profile": "toolbox",
     "toolsets": "GROUP,...",
     "exec_tools": "TOOL,...",
     "allowed_commands": "NAME",

@@ -338,12 +338,12 @@ def tool_name() -> Kind[str]:
     return Kind("the name of a tool", read)
 
 
-def group_name(others: tuple[str, ...]) -> Kind[str]:
-    """Accept the name of a tool group or of a tool; others are groupings that are no toolset."""
+def group_name() -> Kind[str]:
+    """Accept the name of a tool group or of a tool."""
 
     def read(raw: object, at: Reading) -> str:
         name = raw.strip() if isinstance(raw, str) else ""
-        groups = dict.fromkeys(group for group in at.tools.values() if group not in others)
+        groups = dict.fromkeys(at.tools.values())
         if name not in groups and name not in at.tools:
             near = did_you_mean(name, groups) or did_you_mean(name, at.tools)
             raise Unfit(f"a tool or one of the groups {', '.join(groups)}", raw, near)

@@ -11,13 +11,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
+from ...tools.catalogue import KNOWN_TOOLS
 from .bearer import read_tokens
 from .checks import check, outside
 from .errors import ConfigError
 from .file import Entry, read_settings
 from .flags import SECRETS, Flags, flag_names, read_flags, refuse_flag
 from .kinds import Reading, Unfit, did_you_mean
-from .names import KNOWN_TOOLS
 from .presets import expanded, preset_file
 from .settings import ALIASES, INTERPRETERS, Setting, Settings, table
 from .user_dirs import Places, places

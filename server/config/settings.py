@@ -32,7 +32,6 @@ from .kinds import (
     whole,
     word_or,
 )
-from .names import PROFILES
 from .presets import PRESETS
 
 T = TypeVar("T")
@@ -134,14 +133,14 @@ class Settings:
         " beside is for clients with files and a shell of their own.",
         flag="--preset",
     )
-    profile: Literal["toolbox", "orbiter", "llmtools"] = setting(
-        one_of("toolbox", "orbiter", "llmtools"),
+    profile: Literal["toolbox"] = setting(
+        one_of("toolbox"),
         "toolbox",
         "Adds the tools of a compat profile.",
         flag="--profile",
     )
     toolsets: Literal["all", "none"] | tuple[str, ...] = setting(
-        word_or(("all", "none"), list_of(group_name(tuple(PROFILES)), "groups or tools")),
+        word_or(("all", "none"), list_of(group_name(), "groups or tools")),
         "all",
         "Tool groups, or single tools, that exist.",
         flag="--toolsets",

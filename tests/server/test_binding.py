@@ -7,7 +7,9 @@ from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.guard import Judging
 from toolbox_mcp.safety.policy import Policy
 from toolbox_mcp.server.call.arguments import Binder
-from toolbox_mcp.tools.catalogue import TOOLS
+from toolbox_mcp.tools.catalogue import load_tools
+
+TOOLS = load_tools()
 
 
 @each_row(

@@ -18,11 +18,12 @@ import pytest
 from tests.tables import each_row
 from toolbox_mcp.sandbox.service import Sandbox
 from toolbox_mcp.sandbox.spec import Probe
-from toolbox_mcp.server.build import lacking
 from toolbox_mcp.server.cli import COMMANDS, Surroundings, main, run
 from toolbox_mcp.server.config.flags import flag_names
 from toolbox_mcp.server.config.settings import table
-from toolbox_mcp.tools.catalogue import TOOLS
+from toolbox_mcp.tools.catalogue import load_tools
+
+TOOLS = load_tools()
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 
@@ -219,28 +220,9 @@ def test_tools_lists_the_catalogue_with_what_would_open_each(cli):
     assert all(row["tokens"] > 0 for row in rows.values())
 
 
-@pytest.mark.parametrize(
-    ("argv", "named"),
-    [
-        (["--profile", "orbiter"], ["profile: orbiter"]),
-        (["--toolsets", "read,git"], ["toolsets: git"]),
-        (["--exec-tools", "bash,git_add"], ["exec_tools: git_add"]),
-        (["--toolsets", "read", "--exec-tools", "bash", "--profile", "toolbox"], []),
-        (["--toolsets", "none"], []),
-    ],
-)
-def test_what_is_asked_for_and_has_no_tools_is_told(user, argv, named):
-    without = [tool for tool in TOOLS if tool.group != "git"]
-    assert lacking(user.load(argv), without) == named
-
-
-def test_serve_and_tools_tell_what_has_no_tools(cli, user, monkeypatch):
-    monkeypatch.setattr("toolbox_mcp.server.commands.serve.lacking", lambda config: ["profile: orbiter"])
-    told = "this version has no tools for profile: orbiter"
-    assert cli("tools").out.splitlines()[-1] == told
-    # Told before what ends this.
-    ended = cli("serve", "--set", "unsafe_logger=no_such_module:f")
-    assert (ended.status, told in ended.err) == (2, True)
+def test_a_toolset_or_profile_of_which_there_are_no_tools_stops_the_start(cli):
+    for argv in (["--profile", "orbiter"], ["--toolsets", "read,orbiter"], ["--exec-tools", "bash,no_such_tool"]):
+        assert cli("tools", *argv).status == 2
 
 
 def test_tools_is_a_table_that_ends_with_its_sums(cli):

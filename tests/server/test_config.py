@@ -57,8 +57,8 @@ def test_each_value_says_where_it_came_from(user):
 @pytest.mark.parametrize(
     ("flags", "name", "value"),
     [
-        (["--profile", "llmtools"], "profile", "llmtools"),
-        (["--toolsets", "read,git"], "toolsets", ("read", "git")),
+        (["--profile", "toolbox"], "profile", "toolbox"),
+        (["--toolsets", "read,edit"], "toolsets", ("read", "edit")),
         (["--enable-exec"], "enable_exec_tools", True),
         (["--exec-tools=bash"], "exec_tools", ("bash",)),
         (["--enable-shell"], "enable_shell", True),
@@ -103,9 +103,9 @@ def test_keys_of_others_give_a_default_that_anything_overrides(user):
         ([], {}, "exec_tools: [bahs]\n", ["config.yaml:1", "'bahs'", "did you mean bash?"]),
         ([], {}, "approvals: {write_fil: once}\n", ["did you mean write_file?"]),
         ([], {}, "tool_timeouts: {grep: 5}\n", ["'grep'"]),
-        (["--toolsets", "gitt"], {}, "", ["did you mean git?"]),
+        (["--toolsets", "edti"], {}, "", ["did you mean edit?"]),
         (["--toolsets", "read_fil"], {}, "", ["did you mean read_file?"]),
-        (["--profile", "orbitr"], {}, "", ["did you mean orbiter?"]),
+        (["--profile", "orbiter"], {}, "", ["profile", "toolbox"]),
         (["tools"], {}, "", ["unexpected argument tools"]),
         (["--root"], {}, "", ["--root: expected one argument"]),
         (["--set", "port"], {}, "", ["expected NAME=VALUE"]),
@@ -575,7 +575,7 @@ def test_the_environment_of_the_process_is_not_read(user, monkeypatch):
 
 
 def test_a_single_tool_may_stand_among_the_groups(user):
-    assert user.load(["--toolsets", "read_file,git"]).toolsets == ("read_file", "git")
+    assert user.load(["--toolsets", "read_file,edit"]).toolsets == ("read_file", "edit")
 
 
 def test_only_what_serves_a_folder_refuses_the_home_folder(user):

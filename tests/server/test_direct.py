@@ -24,9 +24,11 @@ from toolbox_mcp.server.transports.stdio.framing import read_line
 from toolbox_mcp.server.transports.stdio.request_queue import Intake
 from toolbox_mcp.tools import blocking as threads
 from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.catalogue import TOOLS
+from toolbox_mcp.tools.catalogue import load_tools
 from toolbox_mcp.tools.results import Answer, Blocks, Text
 from toolbox_mcp.tools.services import Context, Progress
+
+TOOLS = load_tools()
 
 VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 KEY = "toolbox-mcp/context"

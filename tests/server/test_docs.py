@@ -13,7 +13,9 @@ from toolbox_mcp.server.commands.install import CLIENTS
 from toolbox_mcp.server.config.flags import flag_names, read_flags
 from toolbox_mcp.server.config.presets import PRESETS
 from toolbox_mcp.server.config.settings import table
-from toolbox_mcp.tools.catalogue import TOOLS
+from toolbox_mcp.tools.catalogue import load_tools
+
+TOOLS = load_tools()
 
 REPOSITORY = Path(__file__).parents[2]
 OPTIONS = {"--print", "--remove", "--yes", "--check", "--example"}

@@ -3,7 +3,9 @@ import re
 import pytest
 
 from toolbox_mcp.server.call.exposure import Gate
-from toolbox_mcp.tools.catalogue import TOOLS
+from toolbox_mcp.tools.catalogue import load_tools
+
+TOOLS = load_tools()
 
 ALL = Gate(enable_exec_tools=True, enable_shell=True)
 LAST = "A failure is {error, code, hint}: do what the hint says."

@@ -24,11 +24,13 @@ from toolbox_mcp.server.records.recorder import Finished, RecordError, Started
 from toolbox_mcp.server.records.writing import WRITTEN
 from toolbox_mcp.tools import progress
 from toolbox_mcp.tools.base import Access, tool
-from toolbox_mcp.tools.catalogue import TOOLS
+from toolbox_mcp.tools.catalogue import load_tools
 from toolbox_mcp.tools.context import CallContext
 from toolbox_mcp.tools.results import Text
 from toolbox_mcp.tools.services import Context, Progress
 from toolbox_mcp.tools.settings import ToolSettings
+
+TOOLS = load_tools()
 
 
 class Happened:

@@ -5,7 +5,9 @@ import pytest
 
 from toolbox_mcp.server.build import exposure
 from toolbox_mcp.server.config.presets import DEV_COMMANDS, PRESETS, preset_file
-from toolbox_mcp.tools.catalogue import TOOLS
+from toolbox_mcp.tools.catalogue import load_tools
+
+TOOLS = load_tools()
 
 GROUPS = {tool.name: tool.group for tool in TOOLS}
 SAFE = {tool.name for tool in TOOLS if not tool.gated}
