@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.safety.path_jail.gitignore import MAX_BYTES, compile_ignore
 from toolbox_mcp.safety.path_jail.tree_walk import Walk
 
@@ -161,10 +162,21 @@ out.py -> /etc/passwd
 """
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def nasty(project):
+    make(project, NASTY)
+    os.mkfifo(project / "deep" / "fifo.py")
+    (project / "deep" / "a\nb").mkdir()
+    (project / "deep" / "a\nb" / "x.py").touch()
+    if sys.platform == "linux":
+        os.makedirs(os.fsencode(project) + b"/deep/\xff")
+        (project / "deep" / os.fsdecode(b"\xff") / "x.py").touch()
+
+
+@each_row(
     "names", [{"x.py"}, {"x.py", "link.py", "out.py", "dangling.py"}, {"deep", "only"}, {"x.log", "keep.log"}, set()]
 )
-@pytest.mark.parametrize(
+@each_row(
     "options",
     [
         {},
@@ -173,15 +185,8 @@ out.py -> /etc/passwd
         {"ignored_dirs": ["deep"], "show_ignored": True, "max_depth": 3},
     ],
 )
-@pytest.mark.parametrize("path", [".", "deep", "node_modules"])
-def test_a_walk_asked_for_names_yields_those_of_the_whole_walk(project, roots, names, options, path):
-    make(project, NASTY)
-    os.mkfifo(project / "deep" / "fifo.py")
-    (project / "deep" / "a\nb").mkdir()
-    (project / "deep" / "a\nb" / "x.py").touch()
-    if sys.platform == "linux":
-        os.makedirs(os.fsencode(project) + b"/deep/\xff")
-        (project / "deep" / os.fsdecode(b"\xff") / "x.py").touch()
+@each_row("path", [".", "deep", "node_modules"])
+def test_a_walk_asked_for_names_yields_those_of_the_whole_walk(nasty, roots, names, options, path):
     whole = [entry for entry in Walk(roots.place(path), **options) if entry.name in names]
     assert list(Walk(roots.place(path), wanted=lambda folder, given: names.intersection(given), **options)) == whole
 
@@ -259,7 +264,7 @@ def test_an_entry_can_be_opened(project, roots, content):
     assert [walk.at(entry).shown for entry in Walk(roots.place("a"))] == ["a/b", "a/b/f"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rules", "out", "kept"),
     [
         ("*.log", "a.log d/a.log", "a.logs log"),

@@ -38,15 +38,15 @@ def judge(project: Path, jail: Callable[..., Any]) -> Callable[..., tuple[str, l
     return run
 
 
-@pytest.mark.parametrize("kind", READERS + WRITERS)
-@pytest.mark.parametrize("unsafe", [False, True])
+@each_row("kind", READERS + WRITERS)
+@each_row("unsafe", [False, True])
 def test_every_type_takes_a_path_inside(judge, kind, unsafe):
     assert judge(kind, "./file", unsafe) == ("file", [])
     assert judge(kind, "new/file", unsafe) == ("new/file", [])
 
 
-@pytest.mark.parametrize("kind", READERS + WRITERS)
-@pytest.mark.parametrize("path", ["../outside/secret", "/etc/passwd", "", "a\0b", "../project_evil/x"])
+@each_row("kind", READERS + WRITERS)
+@each_row("path", ["../outside/secret", "/etc/passwd", "", "a\0b", "../project_evil/x"])
 def test_no_type_takes_a_path_outside(judge, kind, path):
     assert judge(kind, path) == ("path_denied", [])
 
@@ -59,9 +59,9 @@ def test_a_link_is_judged_by_its_target_or_as_itself(judge, path):
         assert judge(kind, path) == (path, [])
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-@pytest.mark.parametrize("unsafe", [False, True])
-@pytest.mark.parametrize("path", [".git/config", ".GIT", "to_git/config", ".mcp.json", "new/.mcp.json"])
+@each_row("kind", WRITERS)
+@each_row("unsafe", [False, True])
+@each_row("path", [".git/config", ".GIT", "to_git/config", ".mcp.json", "new/.mcp.json"])
 def test_no_writer_takes_a_protected_place(judge, kind, unsafe, path):
     assert judge(kind, path, unsafe) == ("protected_path", [])
 

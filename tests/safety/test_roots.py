@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.path_jail.opening import MAX_LINKS
 from toolbox_mcp.safety.path_jail.roots import Engine, Roots
@@ -57,7 +58,7 @@ def tree(project: Path) -> Path:
     return project
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "answer"),
     [
         ("a/f.txt", "f"),
@@ -195,7 +196,7 @@ def test_prefers_the_base_for_roots_inside_each_other(tree, jail):
     assert jail(tree / "a", tree).place("b/g.txt").shown == "b/g.txt"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "target"),
     [
         ("in", "a/f.txt"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.server.config.errors import ConfigError
 from toolbox_mcp.server.config.file import MAX_BYTES, MAX_NODES, read_settings
 
@@ -20,7 +21,7 @@ def read(tmp_path: Path) -> Any:
     return write_and_read
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "raw"),
     [
         ("off", "off"),
@@ -68,7 +69,7 @@ def test_entries_know_their_line(tmp_path):
 LAUGHS = "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9) if i else 'x'}]\n" for i in range(9))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "part"),
     [
         ("a: 1\nb: 2\na: 3\n", ":3: a is set twice, first in line 1"),

@@ -23,6 +23,8 @@ from mcp import Client, MCPError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.patience import patience
+from tests.tables import each_row
 from toolbox_mcp.server.transports.http.bearer import digests
 from toolbox_mcp.server.transports.http.connections import NO_LINGER, _Connection
 from toolbox_mcp.server.transports.http.settings import HttpSettings
@@ -93,7 +95,7 @@ async def test_500_calls_in_turn_and_200_at_once_are_all_answered(served, exampl
 
 
 @BOTH
-@pytest.mark.parametrize(
+@each_row(
     ("host", "status"),
     [
         ("127.0.0.1:PORT", None),
@@ -144,7 +146,7 @@ async def test_a_missing_double_or_absolute_host_is_refused(served, head):
 
 
 @BOTH
-@pytest.mark.parametrize(
+@each_row(
     ("origin", "allowed"),
     [
         ("http://127.0.0.1:PORT", True),
@@ -586,7 +588,7 @@ async def test_a_signal_ends_open_streams_and_calls_within_two_seconds(marks, tr
                 tasks.append(asyncio.create_task(hold(site, mode, f"h{index}")))
                 await marks.wait(f"h{index}.started")
             process.send_signal(end)
-            assert await asyncio.to_thread(process.wait, 2) == end
+            assert await asyncio.to_thread(process.wait, patience(2)) == end
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

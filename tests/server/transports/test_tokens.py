@@ -1,12 +1,11 @@
-import pytest
-
+from tests.tables import each_row
 from toolbox_mcp.server.transports.http.bearer import digests, principal_of
 
 ALICE, BOB = "a" * 32, "b" * 31 + "="
 TOKENS = digests({"alice": ALICE, "bob": BOB})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "principal"),
     [
         ([f"Bearer {ALICE}"], "alice"),

@@ -1,5 +1,6 @@
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.tools.settings import ToolSettings
 
 
@@ -44,7 +45,7 @@ async def test_answers_with_the_exec_fields(call):
     assert not result.is_error
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "args"),
     [
         ("", []), ("  ", []), ("/bin/cat", []), ("./cat", []), ("bin\\cat", []), ("cat;ls", []), ("cat ", []),

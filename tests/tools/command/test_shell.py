@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.sandbox.process.tree import look
 from toolbox_mcp.server.call.exposure import Gate
 from toolbox_mcp.tools.settings import ToolSettings
@@ -74,7 +75,7 @@ async def test_every_command_is_checked_before_the_first_runs(call, project):
     assert not (project / "ran").exists()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "code"),
     [
         ({}, "invalid_args"),

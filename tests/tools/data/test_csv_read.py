@@ -2,8 +2,10 @@ import tracemalloc
 
 import pytest
 
+from tests.tables import each_row
 
-@pytest.mark.parametrize(
+
+@each_row(
     ("text", "arguments", "answer"),
     [
         ("a,b\n1,2\n", {}, "--- row 1 ---\na: 1\nb: 2"),

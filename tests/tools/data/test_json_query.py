@@ -2,13 +2,14 @@ import json
 
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.tools.data._query import evaluated, parsed
 
 DOCUMENT = {"users": [{"name": "é", "age": 3}, {"name": "B", "tags": ["x"]}], "a.b": {"c": 1}, "n": None, "t": True}
 TEXT = json.dumps(DOCUMENT, ensure_ascii=False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "answer"),
     [
         (None, json.dumps(DOCUMENT, indent=2, ensure_ascii=False)),

@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from tests.tables import each_row
+
 EDIT = {"old_string": "a", "new_string": "b"}
 TOOLS = {
     "write_file": {"content": "x"},
@@ -55,8 +57,8 @@ OUTSIDE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: ascii(path)[:30])
-@pytest.mark.parametrize("tool", TOOLS)
+@each_row("path", OUTSIDE)
+@each_row("tool", TOOLS)
 async def test_what_is_outside_or_malformed_is_denied(call, folder, tool, path):
     before = state(folder.parent)
     code = await call.code(tool, path=path, **TOOLS[tool])
@@ -76,8 +78,8 @@ async def test_where_links_are_blocked_nothing_is_changed_behind_one(call, proje
     assert state(project) == before
 
 
-@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: ascii(path)[:30])
-@pytest.mark.parametrize(
+@each_row("path", OUTSIDE)
+@each_row(
     ("tool", "name", "more"),
     [
         ("move_file", "source", {"destination": "new"}),
@@ -92,8 +94,8 @@ async def test_nothing_is_moved_out_or_in(call, folder, tool, name, more, path):
     assert state(folder.parent) == before
 
 
-@pytest.mark.parametrize("path", ["to-file", "dangling", "loop", "loop1"])
-@pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool != "delete_file"])
+@each_row("path", ["to-file", "dangling", "loop", "loop1"])
+@each_row("tool", [tool for tool in TOOLS if tool != "delete_file"])
 async def test_no_write_follows_a_link_outside_or_round_and_round(call, folder, tool, path):
     before = state(folder.parent)
     assert await call.code(tool, path=path, **TOOLS[tool]) == "path_denied"
@@ -115,7 +117,7 @@ async def test_only_regular_files_are_written(call, folder, tool, path, code):
     assert state(folder.parent) == before
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "code"),
     [
         (b"a\x00", "binary_file"),
@@ -127,7 +129,7 @@ async def test_only_regular_files_are_written(call, folder, tool, path, code):
         ("\ufeffa\n".encode("utf-32-be"), "binary_file"),
     ],
 )
-@pytest.mark.parametrize("tool", CONTENT)
+@each_row("tool", CONTENT)
 async def test_what_is_no_text_is_left_alone(call, folder, tool, data, code):
     (folder / "f").write_bytes(data)
     assert await call.code(tool, path="f", **TOOLS[tool]) == code

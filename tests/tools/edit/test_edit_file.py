@@ -6,13 +6,14 @@ import tracemalloc
 
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.sandbox.isolate import worker
 from toolbox_mcp.tools.edit._replace import Matching
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "old", "new", "every", "after", "text"),
     [
         (b"a b c\n", "b", "x", False, b"a x c\n", "Edited f: 1 replacement(s) at line(s) 1"),
@@ -41,7 +42,7 @@ async def test_replaces_exactly_and_nothing_else(call, project, before, old, new
     assert (project / "f").read_bytes() == after
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "arguments", "code"),
     [
         (b"a", {"old_string": "b", "new_string": "c"}, "no_match"),
@@ -78,7 +79,7 @@ async def test_bytes_that_are_not_valid_are_shown_by_a_miss_as_by_a_read(call, p
     assert answer["error"].endswith(f":\n{shown[:-1]}[-2-]{{+1+}}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "hint"),
     [
         ("\tx = 1\n\ty = 2\n", "    x = 1\n    y = 2", "only indentation differs: tabs and spaces"),

@@ -4,12 +4,13 @@ import tracemalloc
 
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.tools.edit._lines import Document
 
 INSERT, REPLACE, DELETE = ({"operation": name} for name in ("insert", "replace", "delete"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "arguments", "after", "count", "at", "added", "removed"),
     [
         (b"a\nb\n", INSERT | {"lines": ["x"]}, b"a\nb\nx\n", 1, [3], 1, 0),
@@ -62,7 +63,7 @@ async def test_edits_whole_lines_and_nothing_else(call, project, before, argumen
     assert result.meta["etag"] == etag
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "code"),
     [
         (REPLACE | {"match_lines": ["z"], "lines": ["x"]}, "no_match"),
@@ -126,7 +127,7 @@ async def test_says_where_the_lines_are(call, project, arguments, error):
     assert (await call("edit_lines", path="f", **arguments))["error"] == error
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("match_lines", "hint"),
     [
         (["b c"], "whole lines are compared, without the white space around them"),

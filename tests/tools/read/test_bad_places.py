@@ -11,6 +11,7 @@ from functools import partial
 
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.path_jail import tree_walk as ignore
 from toolbox_mcp.safety.path_jail.roots import Roots
@@ -74,8 +75,8 @@ OUTSIDE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: ascii(path)[:30])
-@pytest.mark.parametrize("tool", TOOLS)
+@each_row("path", OUTSIDE)
+@each_row("tool", TOOLS)
 async def test_what_is_outside_or_malformed_is_denied(call, folder, tool, path):
     refused = await answer(call, tool, path)
     assert refused["code"] == "path_denied" or (path == "\ud800" and refused["code"] == "invalid_args")
@@ -83,8 +84,8 @@ async def test_what_is_outside_or_malformed_is_denied(call, folder, tool, path):
     assert str(folder.parent) not in refused["error"].replace(path or " ", "")
 
 
-@pytest.mark.parametrize("path", ["to-file", "to-folder", "dangling", "loop", "loop1"])
-@pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool != "file_info"])
+@each_row("path", ["to-file", "to-folder", "dangling", "loop", "loop1"])
+@each_row("tool", [tool for tool in TOOLS if tool != "file_info"])
 async def test_no_link_is_followed_outside_or_round_and_round(call, folder, tool, path):
     assert (await answer(call, tool, path))["code"] == "path_denied"
 

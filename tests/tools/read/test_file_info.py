@@ -9,6 +9,7 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
+from tests.tables import each_row
 from toolbox_mcp.safety.path_jail.roots import Place
 
 NOTHING = dict.fromkeys(["type", "size", "mode", "modified", "is_symlink"])
@@ -127,7 +128,7 @@ async def test_refuses(call, project, arguments, code):
     assert await call.code("file_info", **arguments) == code
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "mime", "known"),
     [
         (b"", "text/plain", True),

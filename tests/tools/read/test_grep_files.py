@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.safety.writes.temp_names import temporary_name
 from toolbox_mcp.sandbox.large_files import Watch
 from toolbox_mcp.sandbox.ripgrep import Ripgrep
@@ -39,7 +40,7 @@ def folder(project):
     return project
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "rows"),
     [
         (
@@ -95,7 +96,7 @@ async def test_finds_what_is_asked_for(call, folder, arguments, rows):
     assert (await call("grep_files", **arguments)).split("\n") == rows
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "code"),
     [
         ({}, "invalid_args"),
@@ -246,7 +247,7 @@ async def test_before_and_after_are_at_least_the_context(call, project):
     assert await grep(call, pattern="hit", before=2) == ["a-1- 1", "a-2- 2", "a:3: hit"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "options", "lines"),
     [
         ("one\\n  two", {}, [1, 2]),
@@ -264,7 +265,7 @@ async def test_before_and_after_are_at_least_the_context(call, project):
         ("(four)$(?!x)", {}, [4]),
     ],
 )
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@each_row("end", ["\n", "\r\n"])
 async def test_matches_span_lines_where_asked_whatever_the_line_ends(call, project, pattern, options, lines, end):
     (project / "a").write_bytes(end.join(["one", "  two C:\\new", "three", "four", ""]).encode())
     rows = await grep(call, pattern=pattern, **options)
@@ -357,7 +358,7 @@ async def test_files_of_other_roots_have_absolute_names(call, project, tmp_path)
     assert await grep(call, pattern="sub/a", path=str(other), target="path") == [shown]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("glob", "files"),
     [
         ("foo{,.txt}", ["foo", "foo.txt"]),
@@ -376,7 +377,7 @@ async def test_files_of_other_roots_have_absolute_names(call, project, tmp_path)
         ("**", ["a.py", "foo", "foo.txt", "include:py", "src/b.py", "src/lib/c.py"]),
     ],
 )
-@pytest.mark.parametrize("pattern", ["hit", "(?=hit)"])
+@each_row("pattern", ["hit", "(?=hit)"])
 async def test_a_glob_says_which_files(call, project, glob, files, pattern):
     for name in ("a.py", "foo", "foo.txt", "include:py", "src/b.py", "src/lib/c.py"):
         (project / name).parent.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ from contextlib import contextmanager, nullcontext
 
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.tools.read import list_directory
 
 pytestmark = pytest.mark.usefixtures("both_ways")
@@ -22,7 +23,7 @@ def folder(project):
     return project
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "rows"),
     [
         ({}, ["dir\t-\ta", "file\t5\tb.txt", "symlink\t-\tlink", "dir\t-\tnode_modules", "other\t-\tpipe"]),

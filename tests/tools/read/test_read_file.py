@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.safety.path_jail.roots import Place
 from toolbox_mcp.tools.read import _line_range as stretch
 
@@ -19,7 +20,7 @@ def ten(project):
     (project / "ten.txt").write_text(TEN)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "answer"),
     [
         ({}, TEN[:-1]),
@@ -291,11 +292,9 @@ async def test_a_return_at_the_end_of_the_file_is_shown_however_it_is_read(call,
     assert await call("read_file", path="f", tail=1) == "b\r"
 
 
-@pytest.mark.parametrize("part", [{"start_line": 2}, {"tail": 2}])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-@pytest.mark.parametrize(
-    ("text", "newline"), [("\nb\nc", "lf"), ("\r\nb\r\nc", "crlf"), ("\nb\r\nc\n", "mixed"), ("\r\nb", "none")]
-)
+@each_row("part", [{"start_line": 2}, {"tail": 2}])
+@each_row("encoding", ["utf-8", "utf-16"])
+@each_row(("text", "newline"), [("\nb\nc", "lf"), ("\r\nb\r\nc", "crlf"), ("\nb\r\nc\n", "mixed"), ("\r\nb", "none")])
 async def test_the_line_ends_of_a_part_are_told(call, project, part, encoding, text, newline):
     (project / "f").write_bytes(text.encode(encoding))
     if newline == "none":

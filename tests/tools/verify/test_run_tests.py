@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each_row
 from tests.tools.verify.conftest import need
 from toolbox_mcp.tools.settings import ToolSettings
 
@@ -94,7 +95,7 @@ async def test_go_is_counted_by_its_events(call, fake, files):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("framework", "path", "arguments"),
     [
         ("pytest", "-x.py", ["./-x.py"]),
@@ -125,7 +126,7 @@ async def test_a_path_is_never_an_option(call, fake, project, framework, path, a
         (project / name).touch()
     for name in ("-x.py", "a.test.js", "--version", "-e", "--help"):
         (project / name).touch()
-    (project / "-d").mkdir()
+    (project / "-d").mkdir(exist_ok=True)
     for program in ("rspec", "rake", "pytest", "cargo", "go", "npm", "python3"):
         fake(program, 'for a; do echo "[$a]"; done\n')
     answer = lines(await call("run_tests", framework=framework, path=path))
