@@ -1,7 +1,7 @@
 """Puts the parts together: which object answers for each service that a handler asks for."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..sandbox.git import Git, GitReads, GitWrites
 from ..sandbox.isolate.worker import Worker
@@ -10,6 +10,7 @@ from ..sandbox.programs import Programs, Toolchains
 from ..sandbox.ripgrep import Ripgrep
 from ..sandbox.service import Sandbox
 from ..sandbox.shell import OwnedSessions, ShellRunner, ShellSessions
+from ..tools.code._tree import Outlines
 from ..tools.context import CallContext
 from ..tools.progress import Progress
 from ..tools.session import SeenFiles, Session, TodoList
@@ -34,6 +35,7 @@ class Parts:
     processes: Processes
     shells: ShellRunner
     shell_sessions: ShellSessions
+    outlines: Outlines = field(default_factory=Outlines)
 
 
 def providers(parts: Parts) -> Mapping[type, Provider]:
@@ -50,6 +52,7 @@ def providers(parts: Parts) -> Mapping[type, Provider]:
         Programs: lambda call: parts.programs,
         Toolchains: lambda call: parts.toolchains,
         Worker: lambda call: parts.worker,
+        Outlines: lambda call: parts.outlines,
         Ripgrep: lambda call: parts.ripgrep,
         GitReads: lambda call: parts.git.reads,
         GitWrites: lambda call: parts.git.writes,

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "read": ("read_file", "list_directory", "tree", "glob", "grep_files", "file_info"),
+        "code": ("parse_ruby", "code_outline"),
         "data": ("json_query", "yaml_query", "toml_query", "csv_read", "csv_write"),
         "edit": (
             "write_file",

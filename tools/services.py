@@ -6,6 +6,7 @@ from ..sandbox import git, processes, programs, ripgrep, service, shell
 from ..sandbox.isolate import worker
 from . import context, progress, session, settings
 from .base import Access, Service
+from .code import _tree
 from .undo import journal
 
 Settings = Annotated[settings.ToolSettings, Service()]
@@ -17,6 +18,8 @@ Journal = Annotated[journal.Journal, Service(Access.WRITE)]
 """Where a call that changes files notes what undo needs."""
 Parser = Annotated[worker.Worker, Service()]
 """A process that a deadline can kill, for parsing what might hang or blow up."""
+Outlines = Annotated[_tree.Outlines, Service()]
+"""What is remembered of the definitions in files, for all sessions."""
 Search = Annotated[ripgrep.Ripgrep, Service()]
 """The search program. It only reads, and only what its arguments name below a folder that is open already."""
 GitReads = Annotated[git.GitReads, Service()]

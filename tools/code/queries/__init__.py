@@ -1,0 +1,1 @@
+"""Query files, one for each language: what counts as a definition in it."""
