@@ -19,7 +19,6 @@ from ..tools.context import CallContext
 from ..tools.progress import Report
 from .call.approvals import ClientAsk
 from .call.context import call_context
-from .call.direct import DirectCalls
 from .call.pipeline import Pipeline
 from .resources.resources import Resources
 from .resources.sessions import Owners
@@ -143,11 +142,6 @@ def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[An
         server.middleware.clear()
     server.middleware.append(LateBoundary())
     return server
-
-
-def direct_calls(pipeline: Pipeline, owners: Owners, resources: Resources) -> DirectCalls | None:
-    """Return the short way for calls on pipes, beside a server that was built of the same; None where spans are made of each."""
-    return None if _is_traced() else DirectCalls(pipeline, owners, resources)
 
 
 def _is_traced() -> bool:

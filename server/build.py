@@ -26,10 +26,9 @@ from ..sandbox.shell import ShellRunner, ShellSessions
 from ..tools.base import Tool
 from ..tools.catalogue import load_tools
 from ..tools.settings import ToolSettings
-from .app import build, direct_calls
+from .app import build
 from .budget.budget import Budget
 from .budget.tokenizers import tokenizer_for
-from .call.direct import DirectCalls
 from .call.exposure import Exposure, Gate, expose
 from .call.override_log import unsafe_logger
 from .call.pipeline import Pipeline, Rules
@@ -50,7 +49,6 @@ class Toolbox:
 
     pipeline: Pipeline
     server: Server[Any]
-    direct: DirectCalls | None
     records: Records | None
 
 
@@ -159,8 +157,7 @@ async def assembled(
             unsafe_logger=unsafe_logger(config.unsafe_logger),
             noting=noting(parts),
         )
-        face = pipeline, parts.owners, resources
-        yield Toolbox(pipeline, build(*face), direct_calls(*face), records)
+        yield Toolbox(pipeline, build(pipeline, parts.owners, resources), records)
 
 
 def tool_settings(config: Config, env: Mapping[str, str]) -> ToolSettings:

@@ -62,8 +62,6 @@ class Service:
 
 
 Handler = Callable[..., Coroutine[Any, Any, Result]]
-AtOnce = Callable[..., Result | None]
-"""Takes what a handler does and answers without waiting for anything, a disk included; None where it would have to."""
 Deadline = Callable[[Any, Mapping[str, Any]], float]
 """(tool settings, bound arguments) -> seconds until the call is given up."""
 
@@ -82,8 +80,6 @@ class Tool:
     record: type[Record] | None
     unsafe: bool
     deadline: Deadline | None
-    at_once: AtOnce | None = field(repr=False)
-    briefly: bool
     run: Handler = field(repr=False)
 
     @property
@@ -111,26 +107,17 @@ def tool(
     *,
     unsafe: bool = False,
     deadline: Deadline | None = None,
-    at_once: AtOnce | None = None,
-    briefly: bool = False,
     **hints: bool,
-) -> Callable[[Handler | AtOnce], Tool]:
+) -> Callable[[Callable[..., Any]], Tool]:
     """Describe a function as a tool: its name, docstring and signature say the rest.
 
     A function that waits for nothing is plain, any other async. unsafe adds the argument of that name, which the pipeline
-    answers for. at_once is called ahead of an async function, which answers the calls that it leaves. briefly: the
-    first that the function waits for is a thread, so that it may begin outside of a task. hints override single
-    annotations (read_only_hint, destructive_hint, idempotent_hint, open_world_hint).
+    answers for. hints override single annotations (read_only_hint, destructive_hint, idempotent_hint, open_world_hint).
     """
 
     def describe(function: Callable[..., Any]) -> Tool:
         name = function.__name__
         waits = inspect.iscoroutinefunction(function)
-        if at_once and not waits:
-            raise TypeError(f"{name} waits for nothing, so there is nothing to be answered ahead of it")
-        first = at_once if waits else function
-        if (first and access in _GATED) or (briefly and access is Access.EXEC):
-            raise TypeError(f"{name} may change something, so it waits for its row")
         annotated = get_type_hints(function, include_extras=True)
         returns = annotated.pop("return", None)
         services: dict[str, type] = {}
@@ -158,8 +145,6 @@ def tool(
             record=returns if isinstance(returns, type) and issubclass(returns, Record) else None,
             unsafe=unsafe,
             deadline=deadline,
-            at_once=first,
-            briefly=briefly,
             run=function if waits else _waiting(function),
         )
 
@@ -175,12 +160,10 @@ def _params(name: str, fields: dict[str, Any]) -> type[BaseModel]:
         return create_model(name, __config__=ConfigDict(extra="forbid", validate_default=True), **fields)
 
 
-def _waiting(function: AtOnce) -> Handler:
+def _waiting(function: Callable[..., Result]) -> Handler:
     @wraps(function)
     async def run(**given: Any) -> Result:
-        result = function(**given)
-        assert result is not None
-        return result
+        return function(**given)
 
     return run
 

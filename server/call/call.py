@@ -2,10 +2,12 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
+
+import anyio
 
 from ...safety.errors import Code, ToolError
 from ...safety.guard import Judging
@@ -14,7 +16,6 @@ from ...tools.context import CallContext
 from ...tools.progress import Progress
 from ...tools.results import Answer
 from ..records.recorder import Finished, RecordError, Started, Status
-from ..records.writing import WRITTEN
 from .approvals import Ask, nobody
 
 log = logging.getLogger(__name__)
@@ -23,17 +24,14 @@ DENIED = frozenset({Code.EXEC_DISABLED, Code.SHELL_DISABLED, Code.UNSAFE_DENIED,
 
 
 class Recorder(Protocol):
-    """Keeps a row for each call."""
+    """Keeps a row for each call. Both raise RecordError where that is not possible."""
 
-    def start(self, started: Started, *, at_once: bool) -> Awaitable[None]:
-        """Begin to write the row of a call; WRITTEN when it is. Awaiting it raises RecordError where it cannot be.
-
-        at_once: the call may be answered at once, so that its row may be noted beside the file also where it changes something.
-        """
+    async def start(self, started: Started) -> None:
+        """Write the row of a call that is about to run."""
         ...
 
-    def finish(self, call_id: str, finished: Finished) -> object:
-        """Complete the row soon after this returns. Never raises."""
+    async def finish(self, started: Started, finished: Finished, *, is_begun: bool) -> None:
+        """Complete the row of a call, or write all of it where it was not begun."""
         ...
 
 
@@ -68,26 +66,53 @@ class Overdue(ToolError):
 
 
 class CallRow:
-    """The record of one call: begun before the handler runs, completed once."""
+    """The record of one call. Of a call that may change something it is begun before that runs."""
 
     def __init__(self, recorder: Recorder | None, call: Call) -> None:
         self._recorder = recorder
         self._call = call
         self._since = time.monotonic()
-        self._written: Awaitable[None] | None = None
-        self._kept: bool | None = None
+        self._started_at = datetime.now(UTC)
+        self._begun = False
 
-    @property
-    def is_begun(self) -> bool:
-        """Tell whether the row is there, or there will be none."""
-        return self._recorder is None or self._written is WRITTEN
-
-    def begin(self, *, at_once: bool = False) -> None:
-        """Begin to write the row, unless that is done. at_once: as for Recorder.start()."""
-        if self._recorder is None or self._written is not None:
+    async def begin(self) -> None:
+        """Write the row before the handler runs. ToolError(refused) where that is not possible."""
+        if self._recorder is None:
             return
+        self._begun = True
+        try:
+            await self._recorder.start(self._started())
+        except RecordError:
+            self._begun = False
+            name = self._call.tool.name
+            raise ToolError(
+                Code.REFUSED, f"{name} cannot be recorded, so it does not run", "the disk may be full"
+            ) from None
+
+    async def end(self, outcome: Outcome | None) -> None:
+        """Complete the row, before the answer leaves; None for a call that was cancelled. Never raises."""
+        if self._recorder is None:
+            return
+        answer, failure = outcome or _CANCELLED
+        status, code = _status(failure), failure.code if failure else None
+        finished = Finished(
+            status=status,
+            code=code,
+            output=answer.text,
+            error_message=_message(status, code, answer),
+            duration_ms=round((time.monotonic() - self._since) * 1000, 3),
+            tokens=answer.tokens,
+        )
+        # The call is over, and its record must not be lost to a client that goes now.
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._recorder.finish(self._started(), finished, is_begun=self._begun)
+            except RecordError as e:
+                log.warning("the record of a call of %s could not be written (%s)", self._call.tool.name, e)
+
+    def _started(self) -> Started:
         call, context = self._call, self._call.context
-        row = Started(
+        return Started(
             call_id=call.id,
             execution_id=context.id,
             tenant_id=context.tenant_id,
@@ -99,51 +124,7 @@ class CallRow:
             input=call.arguments,
             unsafe=call.judging is not None and call.judging.unsafe,
             approved_by=call.approved_by,
-            started_at=datetime.now(UTC),
-            gated=call.tool.gated,
-        )
-        self._written = self._recorder.start(row, at_once=at_once)
-
-    async def start(self) -> None:
-        """Write the row. An exec tool waits for it, and is stopped when that fails; others run meanwhile."""
-        self.begin()
-        if self._call.tool.gated and not await self.written():
-            name = self._call.tool.name
-            raise ToolError(Code.REFUSED, f"{name} cannot be recorded, so it does not run", "the disk may be full")
-
-    async def written(self) -> bool:
-        """Wait for the row, before which no answer is sent; tell whether it is there. A call that never ran gets it here."""
-        self.begin()
-        if self._kept is None:
-            try:
-                if self._written is not None:
-                    await self._written
-                self._kept = True
-            except RecordError:
-                log.warning("the record of a call of %s could not be written", self._call.tool.name)
-                self._kept = False
-        return self._kept
-
-    def end(self, outcome: Outcome | None) -> None:
-        """Complete the row soon; None for a call that was cancelled.
-
-        The end of the server may be waiting, so nothing is waited for.
-        """
-        if self._recorder is None:
-            return
-        self.begin()
-        answer, failure = outcome or _CANCELLED
-        status, code = _status(failure), failure.code if failure else None
-        self._recorder.finish(
-            self._call.id,
-            Finished(
-                status=status,
-                code=code,
-                output=answer.text,
-                error_message=_message(status, code, answer),
-                duration_ms=round((time.monotonic() - self._since) * 1000, 3),
-                tokens=answer.tokens,
-            ),
+            started_at=self._started_at,
         )
 
 

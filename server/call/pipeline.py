@@ -3,14 +3,13 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 from anyio import to_thread
 from mcp_types import ContentBlock, InputRequiredResult, TextContent
 
@@ -29,14 +28,13 @@ from .approvals import Ask, NeedsInput, digest, nobody, question
 from .arguments import ASKED, Binder
 from .call import Call, CallRow, Outcome, Overdue, Provider, Recorder
 from .exposure import Exposure
-from .stage import Stage
 
 log = logging.getLogger(__name__)
 
 GRACE = 5.0
 """Seconds that a deadline lies above max_tool_timeout, so that an inner time-out at the cap is still a result."""
 HEARTBEAT = 1.0
-"""Seconds between progress notifications of a tool that reports none itself."""
+"""Seconds between progress notifications, whatever the tool itself reports."""
 ERROR_MAX = 2000
 """Characters of an error text."""
 
@@ -115,98 +113,45 @@ class Pipeline:
 
         approved holds the tools that the session approved before, and gains those it approves.
         """
-        begun = self.begin(name, arguments, context, report=report, ask=ask, approved=approved)
-        if isinstance(begun, dict):
-            # Whoever waits for this may end the loop, and the end of the call is not noted yet.
-            await anyio.lowlevel.cancel_shielded_checkpoint()
-            return begun
-        return await begun
-
-    def begin(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        context: CallContext,
-        *,
-        report: Report | None = None,
-        ask: Ask = nobody,
-        approved: set[str] | None = None,
-        alone: bool = False,
-    ) -> Result | Coroutine[Any, Any, Result | InputRequiredResult]:
-        """Return what call() does, at once where nothing has to be waited for, else what gives it when it is awaited.
-
-        alone: nobody else is served, so that the loop may wait a moment for a thread.
-        """
         tool = self.exposure.tools[name]
-        briefly = alone and tool.briefly
         call = Call(
             new_call_id(), tool, arguments, context, Progress(report), ask, set() if approved is None else approved
         )
-        row, stage = CallRow(self._recorder, call), Stage()
-        # Where others wait for their turn this one does too: what it reads may have to be kept until it can be cut.
-        if not (tool.at_once or briefly) or self.may_ask(name) or not self._slots.value:
-            return self._in_time(call, row, stage)
-        try:
-            self._check_open(tool)
-            call.judging = self._judging(call, granted=self._rules.allow_unsafe is True)
-            stage.given = self._bind(call)
-            row.begin(at_once=True)
-            if tool.gated and not row.is_begun:
-                return self._in_time(call, row, stage)
-            self._note(call, stage)
-            with _unforeseen(tool):
-                if tool.at_once:
-                    stage.result = tool.at_once(**self._services(call), **stage.given)
-                else:
-                    stage.step(tool.run(**self._services(call), **stage.given))
-                if stage.result is not None and self._fits(stage.result):
-                    stage.outcome = Outcome(_bounded(tool, stage.result.fit(self._budget)))
-        except ToolError as e:
-            stage.outcome = Outcome(_refusal(e), e)
-        if stage.outcome is None or not row.is_begun:
-            return self._in_time(call, row, stage)
-        # Its end is noted when the answer has left.
-        asyncio.get_running_loop().call_soon(row.end, stage.outcome)
-        return _on_wire(call, stage.outcome)
-
-    async def _in_time(self, call: Call, row: CallRow, stage: Stage) -> Result | InputRequiredResult:
-        """Answer a call that has to wait for something."""
+        row = CallRow(self._recorder, call)
         try:
             async with self._slots:
                 try:
-                    outcome = stage.outcome or await self._outcome(call, row, stage)
+                    outcome = Outcome(await self._answer(call, row))
                 except ToolError as e:
                     outcome = Outcome(_refusal(e), e)
                 except NeedsInput as needed:
                     return needed.result
                 finally:
                     call.progress.close()
-                await row.written()
-                row.end(outcome)
-                return _on_wire(call, outcome)
+                await row.end(outcome)
         except asyncio.CancelledError:
-            row.end(None)
+            await row.end(None)
             raise
+        return _on_wire(call, outcome)
 
-    async def _outcome(self, call: Call, row: CallRow, stage: Stage) -> Outcome:
-        given = stage.given
-        if given is None:
-            await self._gate(call)
-            given = self._bind(call)
-            await self._approve(call)
-        await row.start()
-        self._note(call, stage)
-        return Outcome(await self._run(call, given, stage))
-
-    def _note(self, call: Call, stage: Stage) -> None:
-        if self._noting and call.tool.gated and not stage.noted:
-            self._noting(call)
-            stage.noted = True
+    async def _answer(self, call: Call, row: CallRow) -> Answer:
+        """Gate, bind, ask, record that it begins, run, fit: the steps of a call in their order."""
+        await self._gate(call)
+        given = self._bind(call)
+        await self._approve(call)
+        if call.tool.gated:
+            await row.begin()
+            if self._noting:
+                self._noting(call)
+        with _unforeseen(call.tool):
+            work = call.tool.run(**self._services(call), **given)
+            result = await self._within(self._deadline(call.tool, given), call, work)
+            return _bounded(call.tool, await self._fit(result))
 
     def _check_open(self, tool: Tool) -> None:
         closed = self.exposure.closed.get(tool.name)
         if closed:
-            # One that is raised again keeps the frames of every time before, and so the arguments of those calls.
+            # A re-raised exception keeps its old frames, and so the arguments of other calls; make a new one.
             raise ToolError(closed.code, closed.error, closed.hint)
 
     async def _gate(self, call: Call) -> None:
@@ -281,21 +226,11 @@ class Pipeline:
     def _services(self, call: Call) -> dict[str, Any]:
         return {argument: self._providers[kind](call) for argument, kind in call.tool.services.items()}
 
-    async def _run(self, call: Call, given: Mapping[str, Any], stage: Stage) -> Answer:
-        """Return the answer of a tool. What it answered at once has only to be cut."""
-        tool = call.tool
-        with _unforeseen(tool):
-            result = stage.result
-            if result is None:
-                work = stage.rest or tool.run(**self._services(call), **given)
-                result = await self._within(self._deadline(tool, given), call, work)
-            if self._fits(result):
-                return _bounded(tool, result.fit(self._budget))
-            return _bounded(tool, await to_thread.run_sync(result.fit, self._budget))
-
-    def _fits(self, result: ToolResult) -> bool:
-        """Tell whether a result fits by its length alone, so that nothing is counted."""
-        return result.size <= self._budget.limit
+    async def _fit(self, result: ToolResult) -> Answer:
+        """Cut a result to the budget; in a thread where its tokens have to be counted."""
+        if result.size <= self._budget.limit:
+            return result.fit(self._budget)
+        return await to_thread.run_sync(result.fit, self._budget)
 
     async def _within(self, deadline: float | None, call: Call, work: Awaitable[ToolResult]) -> ToolResult:
         tool = call.tool
@@ -323,7 +258,6 @@ class _unforeseen:
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, where: TracebackType | None) -> None:
-        # Where no task runs, anyio may not know which loop it is that cancels.
         if e is None or isinstance(e, (ToolError, asyncio.CancelledError, KeyboardInterrupt, SystemExit)):
             return
         # Also a panic of a native library, which is no Exception.
@@ -338,11 +272,10 @@ class _unforeseen:
 
 async def _heartbeat(progress: Progress) -> None:
     seconds = 0.0
-    while not progress.used:
+    while True:
         await anyio.sleep(HEARTBEAT)
         seconds += HEARTBEAT
-        if not progress.used:
-            await progress.send(seconds, None, f"{seconds:g} s")
+        await progress.beat(seconds)
 
 
 def _asks_unsafe(call: Call) -> bool:

@@ -3,18 +3,16 @@
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from operator import itemgetter
 from typing import IO
 
 from ...safety.text import visible_name
 from ..config.errors import ConfigError
 from ..config.kinds import did_you_mean
 from ..config.load import Config
-from ..records.journal import noted
-from ..records.rows import Row, Status
+from ..records.rows import Status
 from ..records.store import CallRecord, RecordError, RecordFile
 
 PAUSE = 0.5
@@ -56,10 +54,7 @@ def print_log(
         raise ConfigError(f"no records at {config.records_file}{off}")
     try:
         with closing(RecordFile.readable(config.records_file)) as file:
-            # Looked at first: what leaves them meanwhile is in the file.
-            begun = noted(config.records_file)
             rows = file.newest(wanted.limit, wanted.tool, wanted.status, None, None)
-            rows = [*_missing(file, begun, wanted), *rows][: wanted.limit]
             for row in reversed(rows) if follow else rows:
                 out.write(_line(row, wanted))
             if follow:
@@ -67,14 +62,6 @@ def print_log(
     except (RecordError, sqlite3.Error) as e:
         raise ConfigError(f"{config.records_file}: {e}") from None
     return 0
-
-
-def _missing(file: RecordFile, begun: Iterable[Row], wanted: Wanted) -> list[CallRecord]:
-    """Return the wanted ones of calls that have begun and are not in the file, newest first."""
-    if wanted.status not in (None, Status.RUNNING):
-        return []
-    rows = [row for row in begun if wanted.tool in (None, row["tool"]) and file.get(row["call_id"]) is None]
-    return [CallRecord.begun(row) for row in sorted(rows, key=itemgetter("started_at"), reverse=True)]
 
 
 def _follow(file: RecordFile, wanted: Wanted, out: IO[str], wait: Callable[[], None]) -> None:

@@ -46,9 +46,7 @@ async def _serve(config: Config, env: Mapping[str, str], err: IO[str], on_stop: 
             if os.isatty(0):
                 err.write("toolbox-mcp: an MCP client is expected on stdin and stdout; Ctrl-C ends this\n")
                 err.flush()
-            return await stdio.serve(
-                toolbox.server, direct=toolbox.direct, max_in_flight=config.max_in_flight, on_stop=on_stop
-            )
+            return await stdio.serve(toolbox.server, max_in_flight=config.max_in_flight, on_stop=on_stop)
         return await _serve_http(config, toolbox, err, on_stop)
 
 

@@ -63,7 +63,7 @@ class Config(Settings):
         """Files and folders of this server, which no tool may write, whether they exist or not."""
         own = [self.places.config, self.places.state, self.config_file, self.token_file, self.tls_key, self.tls_cert]
         if self.records:
-            own += [Path(f"{self.records_file}{end}") for end in ("", "-wal", "-shm", "-journal", "-begun")]
+            own += [Path(f"{self.records_file}{end}") for end in ("", "-wal", "-shm", "-journal")]
         if isinstance(self.unsafe_logger, Path):
             own.append(self.unsafe_logger)
         return tuple(path for path in own if path is not None)

@@ -34,8 +34,7 @@ class Status(StrEnum):
 class Started(NamedTuple):
     """What is known of a call before it runs.
 
-    input: its arguments as they came; their secrets are not kept. gated: whether it may change something, so that its
-    row has to be in the file before it runs.
+    input: its arguments as they came; their secrets are not kept.
     """
 
     call_id: str
@@ -50,7 +49,6 @@ class Started(NamedTuple):
     unsafe: bool
     approved_by: str | None
     started_at: datetime
-    gated: bool = True
 
 
 class Finished(NamedTuple):
@@ -69,8 +67,8 @@ def new_call_id() -> str:
     return f"{time.time_ns():016x}{os.urandom(5).hex()}"
 
 
-def begun(started: Started, iteration: int) -> Row:
-    """Return what is known of a call from its beginning on, without secrets; filed() makes a row of the file from it."""
+def start_row(started: Started, iteration: int) -> Row:
+    """Return the row of a call that begins, without secrets. iteration: which call of its tool in its session it is."""
     return {
         "call_id": started.call_id,
         "execution_id": started.execution_id,
@@ -82,19 +80,14 @@ def begun(started: Started, iteration: int) -> Row:
         "tool": started.tool,
         "iteration": iteration,
         "status": Status.RUNNING.value,
-        "input": redact(started.input, most=INPUT_MAX),
+        "input": _as_json(redact(started.input, most=INPUT_MAX)),
         "unsafe": started.unsafe,
         "approved_by": started.approved_by,
-        "started_at": started.started_at,
+        "started_at": timestamp(started.started_at),
     }
 
 
-def filed(row: Row) -> Row:
-    """Return the row of a call that has begun as the file has it. The call does not wait for this."""
-    return row | {"input": _as_json(row["input"]), "started_at": timestamp(row["started_at"])}
-
-
-def ended(finished: Finished, at: datetime, most: int) -> Row:
+def end_row(finished: Finished, at: datetime, most: int) -> Row:
     """Return what the row of a call says of its end; most: characters of output that are kept."""
     message = finished.error_message
     return {

@@ -67,12 +67,6 @@ class CallRecord:
     completed_at: str | None
     duration_ms: float | None
 
-    @classmethod
-    def begun(cls, row: Row) -> Self:
-        """Return the record of a call of which only the beginning is known."""
-        known: Row = dict.fromkeys(cls.__dataclass_fields__)
-        return cls(**known | row)
-
 
 _COLUMNS = ", ".join(CallRecord.__dataclass_fields__)
 
@@ -105,7 +99,7 @@ INTERRUPTED: Row = {"status": Status.INTERRUPTED.value, "error_message": "the se
 """What the row of a call says whose server ended before it did."""
 
 
-class Patience:
+class BusyRetry:
     """How long to wait for another server that writes: BUSY seconds for each thing, and not beyond the end for any.
 
     Moments are of time.monotonic. SQLite's own waiting cannot be cut short.
@@ -141,7 +135,7 @@ class RecordFile:
     in the file that was opened nobody would find them.
     """
 
-    def __init__(self, path: Path, patience: Patience, *, writes: bool) -> None:
+    def __init__(self, path: Path, patience: BusyRetry, *, writes: bool) -> None:
         """Open the file at path. Raises RecordError."""
         self._path = path
         self._patience = patience
@@ -150,14 +144,14 @@ class RecordFile:
         self._open()
 
     @classmethod
-    def writable(cls, path: Path, patience: Patience | None = None) -> Self:
+    def writable(cls, path: Path, patience: BusyRetry | None = None) -> Self:
         """Open a file for writing; it and its folders are made for the user alone. Raises RecordError."""
-        return cls(path, patience or Patience(), writes=True)
+        return cls(path, patience or BusyRetry(), writes=True)
 
     @classmethod
     def readable(cls, path: Path) -> Self:
         """Open an existing file for reading; it is not changed. Raises RecordError."""
-        return cls(path, Patience(), writes=False)
+        return cls(path, BusyRetry(), writes=False)
 
     def _open(self) -> None:
         if self._writes:
@@ -213,27 +207,12 @@ class RecordFile:
         """
         self._ready(patient)(f"INSERT {_INTO}", _values(server, row))
 
-    def add(self, row: Row, server: Server | str) -> None:
-        """Add a row of together(), unless there is one of that call already."""
-        self._db.execute(f"INSERT OR IGNORE {_INTO}", _values(server, row))
-
-    def update(self, call_id: str, row: Row) -> bool:
-        """Complete a row; False when there is none."""
-        pairs = ", ".join(f"{name} = ?" for name in row)
-        values = (*map(_plain, row.values()), call_id)
-        return self._execute(f"UPDATE calls SET {pairs} WHERE call_id = ?", values).rowcount > 0  # noqa: S608
-
-    @contextmanager
-    def together(self, *, patient: bool = True) -> Iterator[None]:
-        """Do all that is done meanwhile, or nothing of it where that raises; patient as for insert."""
-        self._ready(patient)("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
+    def update(self, row: Row, *, patient: bool = True) -> bool:
+        """Complete the row of a call; False when there is none. patient as for insert."""
+        changed = {name: value for name, value in row.items() if name != "call_id"}
+        pairs = ", ".join(f"{name} = ?" for name in changed)
+        values = (*map(_plain, changed.values()), row["call_id"])
+        return self._ready(patient)(f"UPDATE calls SET {pairs} WHERE call_id = ?", values).rowcount > 0  # noqa: S608
 
     def _ready(self, patient: bool) -> Callable[..., sqlite3.Cursor]:
         """See to it that the file is the one at its path, and return what writes to it."""
@@ -305,7 +284,7 @@ class RecordFile:
         return self._patience.of(lambda: self._db.execute(statement, values))
 
 
-def _make(path: Path, patience: Patience) -> None:
+def _make(path: Path, patience: BusyRetry) -> None:
     """Make a file for the user alone where there is none, and see that one that is there is the user's alone."""
     for folder in reversed([folder for folder in path.parents if not folder.exists()]):
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -363,7 +342,7 @@ def _identity(path: str | Path) -> tuple[int, int] | None:
     return seen.st_dev, seen.st_ino
 
 
-def _connect(path: Path, patience: Patience, busy: float, *settings: str) -> sqlite3.Connection:
+def _connect(path: Path, patience: BusyRetry, busy: float, *settings: str) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode=rw"
     try:
         db = sqlite3.connect(uri, uri=True, timeout=busy, isolation_level=None, check_same_thread=False)

@@ -1,6 +1,5 @@
 """log shows what the records hold."""
 
-import asyncio
 import io
 import json
 from collections.abc import Awaitable, Callable
@@ -29,33 +28,31 @@ async def records(user) -> Any:
     made.close()
 
 
-async def begin(records: Records, call_id: str, tool: str = "read_file", **arguments: Any) -> None:
-    at = START + timedelta(seconds=int(call_id))
-    await records.start(
-        Started(
-            call_id=call_id,
-            execution_id=None,
-            tenant_id=None,
-            agent=None,
-            client=None,
-            session="s",
-            principal=None,
-            tool=tool,
-            input=arguments,
-            unsafe=False,
-            approved_by=None,
-            started_at=at,
-        )
+def started(call_id: str, tool: str = "read_file", **arguments: Any) -> Started:
+    return Started(
+        call_id=call_id,
+        execution_id=None,
+        tenant_id=None,
+        agent=None,
+        client=None,
+        session="s",
+        principal=None,
+        tool=tool,
+        input=arguments,
+        unsafe=False,
+        approved_by=None,
+        started_at=START + timedelta(seconds=int(call_id)),
     )
+
+
+async def begin(records: Records, call_id: str, tool: str = "read_file", **arguments: Any) -> None:
+    await records.start(started(call_id, tool, **arguments))
 
 
 async def end(records: Records, call_id: str, status: Status = Status.SUCCESS, error: str | None = None) -> None:
     code = "not_a_file" if error else None
-    await asyncio.wrap_future(
-        records.finish(
-            call_id, Finished(status=status, code=code, output="text", error_message=error, duration_ms=12.4)
-        )
-    )
+    finished = Finished(status=status, code=code, output="text", error_message=error, duration_ms=12.4)
+    await records.finish(started(call_id), finished, is_begun=True)
 
 
 async def call(records: Records, call_id: str, tool: str = "read_file", error: str | None = None, **given: Any) -> None:

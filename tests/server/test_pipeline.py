@@ -3,7 +3,6 @@ import contextlib
 import gc
 import json
 import weakref
-from collections.abc import Awaitable
 from typing import Annotated, Any
 
 import anyio
@@ -21,7 +20,6 @@ from toolbox_mcp.server.call import pipeline
 from toolbox_mcp.server.call.exposure import Gate, expose
 from toolbox_mcp.server.call.pipeline import Pipeline, Rules
 from toolbox_mcp.server.records.recorder import Finished, RecordError, Started
-from toolbox_mcp.server.records.writing import WRITTEN
 from toolbox_mcp.tools import progress
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.catalogue import load_tools
@@ -373,16 +371,11 @@ async def test_a_long_call_sends_a_heartbeat_that_grows(call, happened, monkeypa
 class FullDisk:
     """A recorder that cannot write."""
 
-    def __init__(self) -> None:
-        self.finished: list[str] = []
+    async def start(self, started: Started) -> None:
+        raise RecordError("no space left on device")
 
-    def start(self, started: Started, *, at_once: bool) -> asyncio.Future[None]:
-        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        failed.set_exception(RecordError("no space left on device"))
-        return failed
-
-    def finish(self, call_id: str, finished: Finished) -> None:
-        self.finished.append(call_id)
+    async def finish(self, started: Started, finished: Finished, *, is_begun: bool) -> None:
+        raise RecordError("no space left on device")
 
 
 async def test_a_record_that_cannot_be_written_stops_what_changes_something_and_nothing_else(call, happened):
@@ -397,34 +390,30 @@ async def test_a_record_that_cannot_be_written_stops_what_changes_something_and_
 
 
 class Kept:
-    """A recorder that keeps what it is told. writes: whether rows are ever written; at_once: without a wait."""
+    """A recorder that keeps what it is told, each thing once gate is open."""
 
-    def __init__(self, *, writes: bool = True, at_once: bool = False) -> None:
-        self.rows: dict[str, list[Any]] = {}
-        self.writes = writes
-        self.at_once = at_once
-        self.unwritten: list[asyncio.Future[None]] = []
+    def __init__(self) -> None:
+        self.began: list[Started] = []
+        self.ended: list[tuple[Started, Finished]] = []
+        self.over = asyncio.Event()
+        self.gate = asyncio.Event()
+        self.gate.set()
 
-    def start(self, started: Started, *, at_once: bool) -> Awaitable[None]:
-        self.rows[started.call_id] = [started]
-        if self.at_once:
-            return WRITTEN
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self.writes:
-            written.set_result(None)
-        else:
-            self.unwritten.append(written)
-        return written
+    async def start(self, started: Started) -> None:
+        await self.gate.wait()
+        self.began.append(started)
 
-    def finish(self, call_id: str, finished: Finished) -> None:
-        self.rows[call_id].append(finished)
+    async def finish(self, started: Started, finished: Finished, *, is_begun: bool) -> None:
+        assert is_begun == (started.call_id in [each.call_id for each in self.began])
+        await self.gate.wait()
+        self.ended.append((started, finished))
+        self.over.set()
 
     async def only(self) -> Finished:
         """Wait for the end of the only call, and return it."""
         with anyio.fail_after(5):
-            while [len(row) for row in self.rows.values()] != [2]:
-                await anyio.lowlevel.checkpoint()
-        [(_, finished)] = self.rows.values()
+            await self.over.wait()
+        [(_, finished)] = self.ended
         return finished
 
 
@@ -447,7 +436,7 @@ async def test_every_outcome_is_recorded(call, name, arguments, status, code):
     call.gate = Gate(enable_exec_tools=True)
     call.rules = Rules(tool_timeouts={"hang": 0.05})
     result = await call.result(name, arguments)
-    [(started, finished)] = kept.rows.values()
+    [(started, finished)] = kept.ended
     assert started.call_id == result.meta["call_id"]
     assert (started.tool, dict(started.input), started.session) == (name, arguments, "session:stdio")
     assert (finished.status, finished.code) == (status, code)
@@ -455,9 +444,8 @@ async def test_every_outcome_is_recorded(call, name, arguments, status, code):
     assert status != "timed_out" or finished.error_message == "timed out after 0.05s"
 
 
-@pytest.mark.parametrize("writes", [True, False], ids=["", "while the disk hangs"])
-async def test_a_cancelled_call_is_recorded_as_cancelled_and_waits_for_nothing(call, happened, writes):
-    kept = call.extra["recorder"] = Kept(writes=writes)
+async def test_a_cancelled_call_is_recorded_as_cancelled(call, happened):
+    kept = call.extra["recorder"] = Kept()
     client = await call.client()
     async with anyio.create_task_group() as group:
         group.start_soon(client.call_tool, "hang", {})
@@ -479,197 +467,65 @@ async def test_a_call_that_is_cancelled_before_it_runs_is_recorded(call, happene
             await anyio.wait_all_tasks_blocked()
             second.cancel_scope.cancel()
         with anyio.fail_after(5):
-            while [len(row) for row in kept.rows.values()] != [1, 2]:
-                await anyio.lowlevel.checkpoint()
+            await kept.over.wait()
         happened.go.set()
-    _, (started, finished) = kept.rows.values()
+    started, finished = kept.ended[0]
     assert (started.tool, finished.status) == ("echo", "cancelled")
     assert not happened.calls
 
 
-async def test_a_call_that_is_cancelled_while_its_row_is_written_is_recorded_as_cancelled(call, happened):
-    kept = call.extra["recorder"] = Kept(writes=False)
+async def test_no_answer_leaves_before_its_row_is_written(call, happened):
+    kept = call.extra["recorder"] = Kept()
     client = await call.client()
-    async with anyio.create_task_group() as group:
-        group.start_soon(client.call_tool, "echo", {})
-        with anyio.fail_after(5):
-            while not happened.calls:
-                await anyio.lowlevel.checkpoint()
-        await anyio.wait_all_tasks_blocked()
-        group.cancel_scope.cancel()
-    finished = await kept.only()
-    assert finished.status == "cancelled"
-
-
-@pytest.fixture
-def split(call, happened):
-    """Add a tool that answers some calls at once, and say what it was asked."""
-
-    def first(what: str) -> Text | None:
-        happened.calls.append(("first", what))
-        if what == "crash":
-            raise ValueError("secret")
-        return None if what == "later" else Text(what)
-
-    @tool(Access.READ, at_once=first)
-    async def split(what: str) -> Text:
-        """Answer what was not answered at once."""
-        happened.calls.append(("second", what))
-        return Text(f"{what}, in the end")
-
-    call.catalogue = (*call.catalogue, split)
-    return call
-
-
-@pytest.mark.parametrize("writes", ["at once", "in time", "never"])
-@pytest.mark.parametrize(
-    ("what", "asked", "said"),
-    [
-        ("now", ["first"], "now"),
-        ("later", ["first", "second"], "later, in the end"),
-        ("crash", ["first"], "tool_exception"),
-    ],
-)
-async def test_a_tool_answers_at_once_or_in_the_end_and_has_one_row(split, happened, writes, what, asked, said):
-    kept = split.extra["recorder"] = FullDisk() if writes == "never" else Kept(at_once=writes == "at once")
-    answer = await split("split", what=what)
-    assert said in (answer, isinstance(answer, dict) and answer["code"])
-    assert happened.calls == [(step, what) for step in asked]
-    if writes == "never":
-        assert len(kept.finished) == 1
-    else:
-        [(_, finished)] = kept.rows.values()
-        assert finished.code == (said if what == "crash" else None)
-
-
-async def test_a_tool_that_answers_at_once_waits_its_turn_where_others_do(split, happened):
-    split.rules = Rules(max_in_flight=1)
-    client = await split.client()
-    async with anyio.create_task_group() as group:
-        group.start_soon(client.call_tool, "hang", {})
-        with anyio.fail_after(5):
-            await happened.begun.wait()
-        group.start_soon(client.call_tool, "split", {"what": "now"})
-        await anyio.wait_all_tasks_blocked()
-        assert not happened.calls
-        happened.go.set()
-    assert happened.calls == [("second", "now")]
-
-
-async def test_no_answer_leaves_before_its_row_is_written(split, happened):
-    kept = split.extra["recorder"] = Kept(writes=False)
-    client = await split.client()
-    asking = asyncio.create_task(client.call_tool("split", {"what": "now"}))
+    kept.gate.clear()
+    asking = asyncio.create_task(client.call_tool("echo", {}))
     await anyio.wait_all_tasks_blocked()
-    assert happened.calls == [("first", "now")]
-    assert not asking.done()
-    for written in kept.unwritten:
-        written.set_result(None)
-    assert (await asking).content[0].text == "now"
+    assert happened.calls and not asking.done()
+    kept.gate.set()
+    assert not (await asking).is_error
 
 
-async def test_what_a_tool_answers_at_once_is_cut_without_asking_it_again(split, happened):
-    split.tokens = 30
-    answer = await split("split", what="word " * 100)
-    assert "tokens cut" in answer
-    assert len(happened.calls) == 1
+async def test_what_may_change_something_runs_once_its_row_is_written(call, happened):
+    kept = call.extra["recorder"] = Kept()
+    client = await call.client()
+    kept.gate.clear()
+    asking = asyncio.create_task(client.call_tool("change", {}))
+    await anyio.wait_all_tasks_blocked()
+    assert not happened.calls and not asking.done()
+    kept.gate.set()
+    await asking
+    assert len(happened.calls) == len(kept.began) == len(kept.ended) == 1
 
 
-async def test_a_tool_that_waits_for_nothing_has_nothing_ahead_of_it():
-    with pytest.raises(TypeError, match="plain waits for nothing"):
-
-        @tool(Access.READ, at_once=lambda: None)
-        def plain() -> Text:
-            """Answer without waiting."""
-            return Text("")
+async def test_what_only_reads_has_one_row(call):
+    kept = call.extra["recorder"] = Kept()
+    await call("echo")
+    assert (len(kept.began), len(kept.ended)) == (0, 1)
 
 
-async def test_a_tool_that_may_change_something_answers_nothing_at_once():
-    with pytest.raises(TypeError, match="alter may change something"):
+async def test_a_tools_own_reports_do_not_silence_the_heartbeat(call, happened, monkeypatch):
+    monkeypatch.setattr(pipeline, "HEARTBEAT", 0.01)
+    monkeypatch.setattr(progress, "INTERVAL", 0)
+    seen: list[tuple[float, str | None]] = []
+    enough = asyncio.Event()
 
-        @tool(Access.WRITE)
-        def alter() -> Text:
-            """Change something."""
-            return Text("")
-
-
-async def change() -> Text:
-    """Change something."""
-    return Text("")
-
-
-async def test_what_writes_files_may_be_brief_and_no_program_is():
-    assert tool(Access.WRITE, briefly=True)(change).briefly
-    with pytest.raises(TypeError, match="change may change something"):
-        tool(Access.EXEC, briefly=True)(change)
-    with pytest.raises(TypeError, match="change may change something"):
-        tool(Access.WRITE, at_once=lambda: None)(change)
-
-
-@pytest.fixture
-def put(call, happened, monkeypatch):
-    """Add a brief tool that writes, which waits where waits is set, and serve nobody else where alone is."""
-    call.alone, call.waits, call.noted = True, False, []
-
-    @tool(Access.WRITE, briefly=True)
-    async def put() -> Text:
-        """Put something."""
-        happened.calls.append("begun")
-        if call.waits:
-            await asyncio.wait_for(happened.go.wait(), 10)
-        happened.calls.append("over")
+    @tool(Access.READ)
+    async def counting(progress: Progress) -> Text:
+        """Report once, then wait."""
+        await progress(6, None, "6 matches")
+        await enough.wait()
         return Text("done")
 
-    begin = Pipeline.begin
+    async def note(done: float, total: float | None, message: str | None) -> None:
+        seen.append((done, message))
+        if len(seen) == 3:
+            enough.set()
 
-    def begun(self, *given, **more):
-        self._noting = lambda noted: call.noted.append(noted.tool.name)
-        return begin(self, *given, **more | {"alone": call.alone})
-
-    monkeypatch.setattr(Pipeline, "begin", begun)
-    call.catalogue = (*call.catalogue, put)
-    call.gate = Gate(enable_exec_tools=True)
-    return call
-
-
-@pytest.mark.parametrize("alone", [True, False])
-@pytest.mark.parametrize("waits", [True, False])
-@pytest.mark.parametrize("writes", ["at once", "in time", "never", "nothing"])
-async def test_what_is_brief_runs_once_its_row_is_written_and_has_one_row(put, happened, alone, waits, writes):
-    recorder = {"never": FullDisk(), "nothing": None}.get(writes, Kept(at_once=writes == "at once"))
-    put.extra["recorder"] = recorder
-    put.alone, put.waits = alone, waits
-    if waits and writes != "never":
-        happened.go.set()
-    answer = await put("put")
-    if writes == "never":
-        assert answer["code"] == "refused"
-        assert not happened.calls
-        return
-    assert answer == "done"
-    assert happened.calls == ["begun", "over"]
-    assert put.noted == ["put"]
-    if recorder:
-        [(_, finished)] = recorder.rows.values()
-        assert finished.status == "success"
-
-
-async def test_what_was_begun_and_has_to_wait_is_called_off_as_any(put, happened):
-    kept = put.extra["recorder"] = Kept(at_once=True)
-    put.waits = True
-    client = await put.client()
-    async with anyio.create_task_group() as group:
-        group.start_soon(client.call_tool, "put", {})
-        await anyio.wait_all_tasks_blocked()
-        assert happened.calls == ["begun"]
-        group.cancel_scope.cancel()
-    finished = await kept.only()
-    assert finished.status == "cancelled"
-    assert happened.calls == ["begun"]
-
-
-async def test_what_was_begun_has_its_deadline_from_where_it_waits(put, happened):
-    put.waits = True
-    put.rules = Rules(tool_timeouts={"put": 0.05})
-    assert (await put("put"))["code"] == "timeout"
-    assert happened.calls == ["begun"]
+    call.catalogue = (counting,)
+    call.client_options = {"mode": "legacy"}
+    client = await call.client()
+    with anyio.fail_after(5):
+        await client.call_tool("counting", {}, progress_callback=note)
+    assert seen[0] == (6, "6 matches")
+    values = [done for done, _ in seen]
+    assert values == sorted(set(values)) and values[-1] < 6.1

@@ -6,7 +6,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -19,7 +18,6 @@ import pytest
 from anyio import to_thread
 
 from toolbox_mcp.safety.redaction import MASK
-from toolbox_mcp.server.records import recorder as module
 from toolbox_mcp.server.records import store as record_file
 from toolbox_mcp.server.records.recorder import Finished, RecordError, Records, Started, Status, new_call_id
 from toolbox_mcp.server.records.server_id import Server
@@ -45,6 +43,11 @@ def call(call_id: str = "", tool: str = "bash", session: str | None = "s1", **ot
         started_at=datetime.now(UTC),
     )
     return started._replace(**other)
+
+
+async def end(records: Records, call_id: str, finished: Finished) -> None:
+    """Complete the row of a call that began."""
+    await records.finish(call(call_id), finished, is_begun=True)
 
 
 @pytest.fixture
@@ -98,9 +101,7 @@ async def test_a_row_is_there_before_the_call_and_complete_after_it(records):
         "completed_at": None,
         "duration_ms": None,
     }
-    await asyncio.wrap_future(
-        records.finish("c1", Finished(Status.ERROR, "not_found", "no such entry", "nothing there", 2.25, tokens=4))
-    )
+    await end(records, "c1", Finished(Status.ERROR, "not_found", "no such entry", "nothing there", 2.25, tokens=4))
     ended = records.get("c1")
     assert ended == replace(
         begun,
@@ -129,7 +130,7 @@ async def test_a_row_is_there_before_the_call_and_complete_after_it(records):
 )
 async def test_output_is_kept_up_to_its_length_and_measured_whole(records, output, kept, size):
     await records.start(call("c1"))
-    await asyncio.wrap_future(records.finish("c1", DONE._replace(output=output)))
+    await end(records, "c1", DONE._replace(output=output))
     found = records.get("c1")
     assert (found.output, found.output_bytes) == (kept, size)
 
@@ -155,7 +156,7 @@ async def test_newest_filters_by_what_is_given(records):
     ids = [new_call_id() for _ in range(6)]
     for n, call_id in enumerate(ids):
         await records.start(call(call_id, tool=("bash", "shell")[n % 2], session=f"s{n // 3}"))
-    await asyncio.wrap_future(records.finish(ids[0], DONE))
+    await end(records, ids[0], DONE)
     assert [row.call_id for row in records.newest()] == ids[::-1]
     assert [row.call_id for row in records.newest(2)] == [ids[5], ids[4]]
     assert [row.call_id for row in records.newest(tool="shell")] == [ids[5], ids[3], ids[1]]
@@ -173,9 +174,7 @@ async def test_the_record_of_another_session_is_not_found(records):
 async def test_secrets_are_kept_neither_in_arguments_nor_in_output_nor_in_errors(records, path):
     secret = "ghp_" + "Zq9" * 12
     await records.start(call("c1", input={"env": {"API_TOKEN": "hunter2"}, "args": ["--password", "hunter2", secret]}))
-    await asyncio.wrap_future(
-        records.finish("c1", Finished(Status.ERROR, "x", f"{'o' * 9990} {secret} {'o' * 50}", f"bad {secret}", 1))
-    )
+    await end(records, "c1", Finished(Status.ERROR, "x", f"{'o' * 9990} {secret} {'o' * 50}", f"bad {secret}", 1))
     found = records.get("c1")
     assert json.loads(found.input) == {"env": {"API_TOKEN": MASK}, "args": ["--password", MASK, MASK]}
     assert found.error_message == f"bad {MASK}"
@@ -235,7 +234,7 @@ async def test_rows_beyond_the_newest_are_deleted_but_running_ones_stay(path):
     await records.start(call("running"))
     for n in range(40):
         await records.start(call(f"c{n}"))
-        await asyncio.wrap_future(records.finish(f"c{n}", DONE))
+        await end(records, f"c{n}", DONE)
     assert [row.call_id for row in records.newest()] == [*(f"c{n}" for n in range(39, 29, -1)), "running"]
     records.close()
 
@@ -244,7 +243,7 @@ async def test_rows_that_are_too_old_are_deleted_when_the_file_is_opened(path, r
     for call_id, days in (("old", 31), ("older", 300), ("young", 29), ("running", 31)):
         await records.start(call(call_id, started_at=datetime.now(UTC) - timedelta(days=days)))
         if call_id != "running":
-            await asyncio.wrap_future(records.finish(call_id, DONE))
+            await end(records, call_id, DONE)
     later = Records.open(path, max_days=30)
     assert {row.call_id for row in later.newest()} == {"young", "running"}
     later.close()
@@ -254,7 +253,7 @@ async def test_calls_that_a_closed_server_left_running_are_interrupted(path):
     first = Records.open(path)
     await first.start(call("left"))
     await first.start(call("done"))
-    await asyncio.wrap_future(first.finish("done", DONE))
+    await end(first, "done", DONE)
     first.close()
     second = Records.open(path)
     assert {row.call_id: row.status for row in second.newest()} == {"left": "interrupted", "done": "success"}
@@ -320,11 +319,16 @@ async def main():
     async def calls(session):
         while True:
             call_id = new_call_id()
-            await records.start(Started(call_id, None, None, None, None, session, None, "bash", {"command": "x" * 500},
-                                        False, None, datetime.now(UTC)))
+            started = Started(call_id, None, None, None, None, session, None, "bash", {"command": "x" * 500},
+                              False, None, datetime.now(UTC))
+            await records.start(started)
             print("started", call_id, flush=True)
-            await asyncio.wrap_future(records.finish(call_id, Finished(Status.SUCCESS, None, "y" * 2000, None, 1.0)))
+            done = Finished(Status.SUCCESS, None, "y" * 2000, None, 1.0)
+            await records.finish(started, done, is_begun=True)
             print("finished", call_id, flush=True)
+            read = new_call_id()
+            await records.finish(started._replace(call_id=read, tool="read_file"), done, is_begun=False)
+            print("finished", read, flush=True)
     await asyncio.gather(*(calls(str(n)) for n in range(4)))
 
 asyncio.run(main())
@@ -383,7 +387,10 @@ async def main():
         except RecordError as e:
             print("refused:", e)
             break
-    await asyncio.wrap_future(records.finish(before.call_id, Finished(Status.SUCCESS, None, "y" * 10000, None, 1.0)))
+    try:
+        await records.finish(before, Finished(Status.SUCCESS, None, "y" * 10000, None, 1.0), is_begun=True)
+    except RecordError as e:
+        print("not completed:", e)
     print("read:", len(records.newest(1)))
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     last = call()
@@ -400,10 +407,10 @@ def test_a_full_disk_refuses_a_row_but_not_its_end_nor_reads_and_heals(path):
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, timeout=60, check=True
     )
-    refused, read, again = done.stdout.splitlines()
+    refused, incomplete, read, again = done.stdout.splitlines()
     assert refused.startswith("refused: the record cannot be written (")
+    assert incomplete.startswith("not completed: the record cannot be written (")
     assert (read, again) == ("read: 1", "again: running")
-    assert "could not be completed" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -414,7 +421,8 @@ async def test_a_file_that_cannot_be_made_is_tried_again_at_each_call(tmp_path, 
     assert "tools that write or execute are refused" in caplog.text
     with pytest.raises(RecordError, match="cannot be made"):
         await records.start(call())
-    await asyncio.wrap_future(records.finish("c1", DONE))
+    with pytest.raises(RecordError, match="cannot be made"):
+        await end(records, "c1", DONE)
     with pytest.raises(RecordError):
         records.newest()
     blocked.unlink()
@@ -466,8 +474,7 @@ async def test_rows_go_to_a_fresh_file_when_theirs_is_deleted_or_replaced(record
     lose(path)
     await records.start(call("c2"))
     await records.start(call("c3"))
-    await asyncio.wrap_future(records.finish("c1", DONE))
-    await asyncio.wrap_future(records.finish("c2", DONE))
+    await end(records, "c2", DONE)
     assert ids(path) == ["c2", "c3"]
     assert path.stat().st_mode & 0o777 == 0o600
     assert [record.message for record in caplog.records] == [
@@ -538,7 +545,6 @@ async def test_a_row_is_refused_as_long_as_no_fresh_file_can_be_made(records, pa
     for _ in range(2):
         with pytest.raises(RecordError, match="cannot be made"):
             await records.start(call())
-    assert records.get("c1"), "what was read before can still be read"
     path.parent.unlink()
     await records.start(call("c2"))
     assert ids(path) == ["c2"]
@@ -612,43 +618,11 @@ def locked(path):
     db.close()
 
 
-async def test_a_call_that_runs_on_comes_into_the_file(records, path, monkeypatch):
-    monkeypatch.setattr(module, "_LATER", 0.0)
-    brought = records._brought
-    await records.start(call("c1", gated=False))
-    await asyncio.wrap_future(brought)
+async def test_a_call_that_only_reads_has_one_row_when_it_is_over(records, path):
+    await records.finish(call("c1", tool="read_file"), DONE, is_begun=False)
+    found = records.get("c1")
+    assert (found.status, found.tool, found.iteration, found.output) == ("success", "read_file", 1, "done")
     assert ids(path) == ["c1"]
-
-
-async def test_a_call_that_runs_on_comes_with_the_next_one_that_ends_and_not_before(records, path, monkeypatch):
-    monkeypatch.setattr(module, "_SOON", 0.0)
-    monkeypatch.setattr(module, "_LATER", 1000.0)
-    await records.start(call("c1", gated=False))
-    for _ in range(20):
-        await asyncio.sleep(0)
-    assert ids(path) == []
-    await records.start(call("c2", gated=False))
-    await asyncio.wrap_future(records.finish("c2", DONE))
-    assert ids(path) == ["c1", "c2"]
-
-
-async def test_the_end_of_a_call_does_not_overtake_its_row_while_somebody_reads(records, path, monkeypatch):
-    await records.start(call("c1", gated=False))
-    real, read, ended = records._hand_over, threading.Event(), threading.Event()
-
-    def hand_over(*given: Any) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            read.set()
-            ended.wait(0.2)  # not for ever, as who ends the call waits for this
-        real(*given)
-
-    monkeypatch.setattr(records, "_hand_over", hand_over)
-    reading = asyncio.ensure_future(to_thread.run_sync(records.newest))
-    await to_thread.run_sync(read.wait)
-    await asyncio.wrap_future(records.finish("c1", DONE))
-    ended.set()
-    await reading
-    assert [row.status for row in records.newest()] == ["success"]
 
 
 async def test_calls_that_wait_for_a_locked_file_give_up_together_and_leave_nothing_behind(locked, path, monkeypatch):
@@ -658,11 +632,8 @@ async def test_calls_that_wait_for_a_locked_file_give_up_together_and_leave_noth
     begun = [new_call_id() for _ in range(50)]
     # One after the other they would wait for 25 s, and those that gave up meanwhile would be written in the end.
     with anyio.fail_after(5):
-        waiting = [records.start(call(call_id)) for call_id in begun]
-        for writing, call_id in zip(waiting, begun, strict=True):
-            with pytest.raises(RecordError, match="locked"):
-                await writing
-            records.finish(call_id, DONE)
+        waited = await asyncio.gather(*(records.start(call(call_id)) for call_id in begun), return_exceptions=True)
+    assert {type(each) for each in waited} == {RecordError}
     locked.rollback()
     await records.start(call("c1"))
     assert [row.call_id for row in records.newest()] == ["c1"]
@@ -673,11 +644,11 @@ async def test_the_end_does_not_wait_for_a_locked_file(locked, path, monkeypatch
     monkeypatch.setattr(record_file, "BUSY", 0)
     records = Records.open(path)
     monkeypatch.setattr(record_file, "BUSY", 600)
-    for n in range(20):
-        records.start(call(f"c{n}"))
-        records.finish(f"c{n}", DONE)
+    waiting = [asyncio.ensure_future(records.start(call(f"c{n}"))) for n in range(20)]
+    await asyncio.sleep(0)
     with anyio.fail_after(5):
         await asyncio.to_thread(records.close)
+    assert {type(each) for each in await asyncio.gather(*waiting, return_exceptions=True)} == {RecordError}
     assert not locked.execute("SELECT 1 FROM calls").fetchall()
 
 
@@ -700,7 +671,7 @@ async def test_a_call_whose_row_is_written_runs_though_old_rows_cannot_be_delete
     monkeypatch.setattr(RecordFile, "rotate", refuse)
     await records.start(call("c1"))
     assert records.get("c1").status == "running"
-    await asyncio.wrap_future(records.finish("c1", DONE))
+    await end(records, "c1", DONE)
     assert records.get("c1").status == "success"
     assert "old records could not be deleted (disk I/O error)" in caplog.text
     records.close()
@@ -716,10 +687,12 @@ async def test_rows_that_wait_are_written_before_later_ones(locked, path, monkey
     monkeypatch.setattr(record_file, "BUSY", 0)
     records = Records.open(path)
     monkeypatch.setattr(record_file, "BUSY", 30)
-    first = records.start(call("c1"))
+    first = asyncio.ensure_future(records.start(call("c1")))
+    await asyncio.sleep(0)
+    second = asyncio.ensure_future(records.start(call("c2")))
+    await asyncio.sleep(0)
     locked.rollback()
-    await records.start(call("c2"))
-    await first
+    await asyncio.gather(first, second)
     assert [row.call_id for row in records.newest()] == ["c2", "c1"]
     records.close()
 
@@ -729,19 +702,9 @@ async def test_the_log_of_changes_does_not_grow_with_the_calls(records, path):
     sizes = []
     for n in range(1200):
         await records.start(call(f"c{n}"))
-        await asyncio.wrap_future(records.finish(f"c{n}", DONE))
+        await end(records, f"c{n}", DONE)
         sizes.append(path.with_name(path.name + "-wal").stat().st_size)
     assert max(sizes) < 2 * max(sizes[:300])
-
-
-def test_what_is_done_together_is_done_whole_or_not_at_all(path):
-    file = RecordFile.writable(path)
-    with pytest.raises(ZeroDivisionError), file.together():
-        file.rotate(0, 0)
-        raise ZeroDivisionError
-    with file.together():
-        file.rotate(0, 0)
-    file.close()
 
 
 async def test_a_cancelled_call_still_has_its_row_and_its_end(records, path):
@@ -753,24 +716,25 @@ async def test_a_cancelled_call_still_has_its_row_and_its_end(records, path):
         with pytest.raises(asyncio.CancelledError):
             await started
         other.execute("ROLLBACK")
-    await asyncio.wrap_future(records.finish("c1", DONE._replace(status=Status.CANCELLED)))
+    await end(records, "c1", DONE._replace(status=Status.CANCELLED))
     assert records.get("c1").status == "cancelled"
 
 
-async def test_after_the_end_a_call_is_refused_and_its_end_ignored(records):
+async def test_after_the_end_nothing_is_written(records):
     await records.start(call("c1"))
     records.close()
     records.close()
-    with pytest.raises(RecordError):
+    with pytest.raises(RecordError, match="closed"):
         await records.start(call())
-    await asyncio.wrap_future(records.finish("c1", DONE))
+    with pytest.raises(RecordError, match="closed"):
+        await end(records, "c1", DONE)
 
 
 async def test_two_servers_write_to_one_file(path):
     one, two = Records.open(path), Records.open(path)
     calls = [(server, new_call_id()) for _ in range(50) for server in (one, two)]
     await asyncio.gather(*(server.start(call(call_id)) for server, call_id in calls))
-    await asyncio.gather(*(asyncio.wrap_future(server.finish(call_id, DONE)) for server, call_id in calls))
+    await asyncio.gather(*(end(server, call_id, DONE) for server, call_id in calls))
     assert [row.status for row in one.newest(1000)] == ["success"] * 100
     one.close()
     two.close()

@@ -63,11 +63,11 @@ async def test_a_result_is_the_same_bytes_as_its_model(call, monkeypatch, name, 
 
     call.catalogue = (answer,)
     made: list[Any] = []
-    for method in ("_outcome", "call"):
+    for method in ("_answer", "call"):
         monkeypatch.setattr(Pipeline, method, keeping(getattr(Pipeline, method), made))
     result = await call.result("answer", {})
     wire = made.pop()
-    seen = made[0].answer if made else Answer([TextContent(type="text", text=json.dumps(PAYLOAD))], PAYLOAD)
+    seen = made[0] if made else Answer([TextContent(type="text", text=json.dumps(PAYLOAD))], PAYLOAD)
     model = CallToolResult(
         content=seen.content,
         structured_content=seen.structured,

@@ -17,7 +17,7 @@ LINES_NAMED = 20
 """Line numbers that an answer names at most; a guess at what is still read."""
 
 
-@tool(Access.WRITE, briefly=True)
+@tool(Access.WRITE)
 async def edit_file(
     parser: Parser,
     seen: Seen,

@@ -40,7 +40,7 @@ Late = Callable[[], str | None]
 """Says why the work has to end at this moment, if it has to."""
 
 
-@tool(Access.READ, deadline=lambda settings, given: WALK_DEADLINE, briefly=True)
+@tool(Access.READ, deadline=lambda settings, given: WALK_DEADLINE)
 async def list_directory(
     settings: Settings,
     path: ProjectPath = ".",  # type: ignore[assignment]

@@ -2,7 +2,7 @@
 
 from base64 import b64encode
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 from mcp_types import BlobResourceContents, EmbeddedResource, ImageContent
@@ -26,14 +26,10 @@ from ._text import between, cached_bytes, last, marked, of_pages, shown, whole, 
 PDF_TIME = 30.0
 IMAGE_TIME = 20.0
 """Seconds that the extraction of a PDF's text and the scaling of an image may take; guesses."""
-_PARTS = ("start_line", "end_line", "tail", "start_match", "end_match")
-"""Arguments of which each asks for something else than the whole."""
 
 
-def _at_hand(seen: Seen, path: Place, numbered: bool, **others: Any) -> Text | None:
-    """Return the whole of a small text file that the kernel has in memory."""
-    if others["encoding"] != "text" or any(others[name] is not None for name in _PARTS):
-        return None
+def _read_cached(seen: Seen, path: Place, numbered: bool) -> Text | None:
+    """Return the whole of a small text file that the kernel has in memory, without a thread; bench/read.py has its row."""
     cached = cached_bytes(path)
     if cached is None:
         return None
@@ -45,7 +41,7 @@ def _at_hand(seen: Seen, path: Place, numbered: bool, **others: Any) -> Text | N
     return text
 
 
-@tool(Access.READ, unsafe=True, at_once=_at_hand)
+@tool(Access.READ, unsafe=True)
 async def read_file(
     parser: Parser,
     seen: Seen,
@@ -61,6 +57,8 @@ async def read_file(
     """Read a text file or PDF: whole, a line range, the tail, or between unique blocks of lines."""
     markers = start_match is not None or end_match is not None
     ranged = start_line is not None or end_line is not None or (tail is not None and tail > 0)
+    if encoding == "text" and not markers and not ranged and (cached := _read_cached(seen, path, numbered)):
+        return cached
     if markers and ranged:
         raise ToolError(Code.INVALID_ARGS, "start_match and end_match go with neither a range nor tail")
     if encoding == "binary":

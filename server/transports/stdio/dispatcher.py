@@ -35,7 +35,6 @@ from mcp_types import (
     RequestId,
 )
 
-from ....tools.progress import Report
 from .framing import write_line, write_result
 from .outbound import CLOSED, Outbound
 from .request_queue import Intake
@@ -43,22 +42,6 @@ from .request_queue import Intake
 log = logging.getLogger(__name__)
 
 _TRANSPORT: Final = TransportContext(kind="jsonrpc", can_send_request=True)
-
-AT_ONCE: Final = 8
-"""Requests that are answered in one turn of the loop, of those that need not wait: some half a millisecond."""
-
-
-class Direct(Protocol):
-    """A shorter way to the answers of some requests."""
-
-    def begin(
-        self, connection: Connection, request: JSONRPCRequest, report: Report, *, alone: bool
-    ) -> dict[str, Any] | Coroutine[Any, Any, dict[str, Any]] | None:
-        """Return the result of a request, or what gives it, or None for one that is not for this way.
-
-        report tells the client of its progress. alone: no other message is being handled.
-        """
-        ...
 
 
 class Output(Protocol):
@@ -86,9 +69,6 @@ def opens_handshake(request: JSONRPCRequest) -> bool:
 def _is_enveloped(params: Mapping[str, Any] | None) -> bool:
     meta = (params or {}).get("_meta")
     return isinstance(meta, Mapping) and PROTOCOL_VERSION_META_KEY in meta
-
-
-_Result = Coroutine[Any, Any, dict[str, Any]]
 
 
 class _Handled:
@@ -153,13 +133,11 @@ class _Handled:
 class Exchange:
     """Serves one client of the handshake era."""
 
-    def __init__(self, intake: Intake, output: Output, direct: Direct | None = None) -> None:
-        """Take messages from intake, and write to a client. direct is asked before the SDK is."""
+    def __init__(self, intake: Intake, output: Output) -> None:
+        """Take messages from intake, and write to a client."""
         self._intake = intake
         self._output = output
-        self._direct = direct
         self.outbound = Outbound(output.send)
-        self._at_once = 0
         self._loop = asyncio.get_running_loop()
         # A message may be taken within the task of an earlier one, whose context variables are not for it, or from a source
         # that was resumed there.
@@ -207,15 +185,10 @@ class Exchange:
         elif isinstance(message, JSONRPCRequest):
             self._initializing = message.method == "initialize"
             handled = _Handled(self, message)
-            begun = self._begun(handled, message)
-            if not isinstance(begun, bytes):
-                # Of two requests with one id the later can be called off.
-                self._by_id[coerce_request_id(message.id)] = handled
-                self._live.add(handled)
-                self._spawn(self._answer(handled, message, begun))
-                return
-            self._output.post(begun)
-            self._intake.settled(message.id)
+            # Of two requests with one id the later can be called off.
+            self._by_id[coerce_request_id(message.id)] = handled
+            self._live.add(handled)
+            self._spawn(self._answer(handled, message))
         elif isinstance(message, JSONRPCNotification):
             self._note(message)
         else:
@@ -226,45 +199,14 @@ class Exchange:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _begun(self, handled: _Handled, request: JSONRPCRequest) -> bytes | _Result | None:
-        """Return the answer to a request, or what is to be awaited for its result; None where neither is begun here.
-
-        An answer that is there at once needs no task, which takes a third as long as the answer.
-        """
-        if self._direct is None or not self._output.ready or self._at_once >= AT_ONCE:
-            return None
-        if asyncio.current_task() is not None:
-            # It was parked, and the task is that of another message.
-            return None
-        assert self._runner is not None
-        try:
-            begin = self._context.copy().run
-            alone = not self._live and not self._at_once
-            result = begin(partial(self._direct.begin, self._runner.connection, request, handled.progress, alone=alone))
-            if not isinstance(result, dict):
-                return result
-            answer = write_result(request.id, result)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as e:  # noqa: BLE001 - also a panic of a native library, which is no Exception
-            answer = _refusal(request, e)
-        if not self._at_once:
-            self._loop.call_soon(self._next_turn)
-        self._at_once += 1
-        handled.open = False
-        return answer
-
-    def _next_turn(self) -> None:
-        self._at_once = 0
-
-    async def _answer(self, handled: _Handled, request: JSONRPCRequest, begun: _Result | None) -> None:
+    async def _answer(self, handled: _Handled, request: JSONRPCRequest) -> None:
         """Handle a request and write its answer; one that was called off gets none."""
         answer: bytes | None = None
         sending = False
         try:
             with handled.scope:
                 try:
-                    answer = write_result(request.id, await (begun or self._result(handled, request)))
+                    answer = write_result(request.id, await self._result(handled, request))
                 except (KeyboardInterrupt, SystemExit):
                     raise
                 except BaseException as e:  # also a panic of a native library, which is no Exception
@@ -292,10 +234,6 @@ class Exchange:
             raise MCPError(
                 INVALID_REQUEST, "this connection began with a handshake; 2026-07-28 requests are not for it"
             )
-        if self._direct is not None:
-            result = self._direct.begin(self._runner.connection, request, handled.progress, alone=False)
-            if result is not None:
-                return result if isinstance(result, dict) else await result
         return await self._runner.on_request(handled, request.method, request.params)
 
     def _close(self, handled: _Handled, request: JSONRPCRequest) -> None:

@@ -13,7 +13,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCResponse
 
 from ..shutdown import stop_signals
-from .dispatcher import Direct, Exchange, opens_handshake
+from .dispatcher import Exchange, opens_handshake
 from .framing import LineCutter, TooLong, read_line, write_line
 from .pipes import Sink, claimed_stdio, open_sink, open_source
 from .request_queue import Intake
@@ -39,7 +39,6 @@ FLUSH: Final = 0.3
 async def serve(
     server: Server[Any],
     *,
-    direct: Direct | None = None,
     max_line: int = MAX_LINE,
     max_in_flight: int = 64,
     on_stop: Callable[[], None] | None = None,
@@ -48,7 +47,7 @@ async def serve(
 
     Takes fd 0 and 1 for good, see claimed_stdio. Returns the number of the signal that ended it, or 0. on_stop
     is called once, when the end begins and before the calls in flight are cancelled. Both protocol eras are
-    served; the client's first request decides which. direct: a shorter way for some requests of the handshake era.
+    served; the client's first request decides which.
     """
     with claimed_stdio() as (fd_in, fd_out):
         if fd_in is None or fd_out is None:
@@ -57,7 +56,6 @@ async def serve(
             server,
             fd_in,
             fd_out,
-            direct=direct,
             max_line=max_line,
             max_in_flight=max_in_flight,
             on_stop=on_stop,
@@ -69,7 +67,6 @@ async def serve_on(
     fd_in: int,
     fd_out: int,
     *,
-    direct: Direct | None = None,
     max_line: int = MAX_LINE,
     max_in_flight: int = 64,
     on_stop: Callable[[], None] | None = None,
@@ -82,7 +79,7 @@ async def serve_on(
             async with server.lifespan(server) as state:
                 opening = await wire.intake.opening()
                 if opening is not None and opens_handshake(opening):
-                    await Exchange(wire.intake, wire, direct).serve(server, state, options)
+                    await Exchange(wire.intake, wire).serve(server, state, options)
                 else:
                     answers = _Answers(wire)
                     await serve_dual_era_loop(server, wire.intake, answers, lifespan_state=state, init_options=options)

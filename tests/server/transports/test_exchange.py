@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from contextvars import Context, ContextVar
+from contextvars import ContextVar
 
 import anyio
 import mcp_types as t
@@ -33,9 +33,7 @@ class Talk:
         self.broken = False
         self.missed = asyncio.Event()
         self.server = Server("talk", version="1", on_call_tool=self._call)
-        self.direct = None
-        self.ready = True
-        self.exchange = Exchange(self.intake, self, self)
+        self.exchange = Exchange(self.intake, self)
 
     async def _call(self, ctx, params):
         text = await self.acts[params.name](ctx)
@@ -49,9 +47,6 @@ class Talk:
 
     def post(self, data):
         self.lines.put_nowait(json.loads(data))
-
-    def begin(self, connection, request, report, *, alone):
-        return self.direct(connection, request, report) if self.direct else None
 
     def say(self, **message):
         line = json.dumps({"jsonrpc": "2.0", **message}).encode()
@@ -524,29 +519,6 @@ async def test_a_call_that_waited_sees_nothing_of_the_context_of_the_one_before(
         answer = await talk.hear()
         texts[answer["id"]] = answer["result"]["content"][0]["text"]
     assert texts[8] == "clean"
-
-
-async def test_what_is_answered_at_once_has_the_context_of_the_server_and_leaves_nothing_in_it():
-    mark = ContextVar("mark", default="of nobody")
-    mark.set("of the server")
-    seen = []
-
-    def direct(connection, request, report):
-        seen.append(mark.get())
-        mark.set("of a call")
-        return {"content": []}
-
-    talk = Talk()
-    serving = asyncio.create_task(talk.serve())
-    await talk.shake()
-    talk.direct = direct
-    for number in (1, 2):
-        # As a source does that was resumed in a call, which has other variables.
-        asyncio.get_running_loop().call_soon(talk.call, number, "any", context=Context())
-        assert (await talk.hear())["id"] == number
-    talk.intake.end()
-    await serving
-    assert seen == ["of the server"] * 2
 
 
 @pytest.mark.parametrize(

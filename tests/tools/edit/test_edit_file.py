@@ -10,8 +10,6 @@ from tests.tables import each_row
 from toolbox_mcp.sandbox.isolate import worker
 from toolbox_mcp.tools.edit._replace import Matching
 
-pytestmark = pytest.mark.usefixtures("both_ways")
-
 
 @each_row(
     ("before", "old", "new", "every", "after", "text"),

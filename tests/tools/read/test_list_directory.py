@@ -7,8 +7,6 @@ import pytest
 from tests.tables import each_row
 from toolbox_mcp.tools.read import list_directory
 
-pytestmark = pytest.mark.usefixtures("both_ways")
-
 
 @pytest.fixture
 def folder(project):
