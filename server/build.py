@@ -118,7 +118,7 @@ async def assembled(
             sandbox=sandbox if config.shell_sandbox else None,
         )
         sessions = ShellSessions()
-        resources = Resources(processes, Updates())
+        resources = Resources(processes, Updates(), lambda owner: parts.owners.of(owner).session.todos.rendered())
         stack.push_async_callback(resources.aclose)
 
         def forget(owner: str) -> None:

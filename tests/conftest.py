@@ -136,7 +136,9 @@ class Box:
                 noting=noting(parts),
                 **self.extra,
             )
-            resources = Resources(processes, self.updates)
+            resources = Resources(
+                processes, self.updates, lambda owner: parts.owners.of(owner).session.todos.rendered()
+            )
             self._closers += [resources.aclose, worker.aclose, sandbox.aclose, ripgrep.aclose]
             self._last = [roots.close]
             # A task of its own, as a client has to be left in the task that entered it.

@@ -2,9 +2,12 @@
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from .undo.journal import History
 
+MARKS = MappingProxyType({"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"})
+"""What stands before a task of each status."""
 SEEN_FILES = 10_000
 """Files whose last reading is remembered for each session; the oldest is forgotten first."""
 
@@ -14,6 +17,10 @@ class TodoList:
     """The tasks of a session, in order: (content, status)."""
 
     items: tuple[tuple[str, str], ...] = ()
+
+    def rendered(self) -> str:
+        """Return a line for each task."""
+        return "\n".join(f"{MARKS[status]} {content}" for content, status in self.items)
 
 
 @dataclass

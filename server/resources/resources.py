@@ -1,6 +1,7 @@
 """Resources: what the server keeps for a caller, to be read without a tool call."""
 
 import re
+from collections.abc import Callable
 from typing import Any, Literal
 
 import mcp_types as t
@@ -21,23 +22,31 @@ NOT_FOUND = -32002
 
 STREAMS: tuple[Literal["stdout", "stderr"], ...] = ("stdout", "stderr")
 
+TODOS = "toolbox://todos"
+
 _PROCESS = re.compile(r"toolbox://processes/(proc_[0-9]{1,18})/(stdout|stderr)", re.ASCII)
 
 
 class Resources:
     """The resources of every owner. Each sees its own; what belongs to another is unknown to it."""
 
-    def __init__(self, processes: Processes, updates: Updates) -> None:
-        """Serve the output of processes, and tell of it through updates."""
+    def __init__(self, processes: Processes, updates: Updates, todos: Callable[[str], str] = lambda owner: "") -> None:
+        """Serve the output of processes and the task list of each owner, and tell of output through updates.
+
+        todos: returns the list of an owner as text, empty where it has none.
+        """
+        self._todos = todos
         self._processes = processes
         self._updates = updates
         self._listed: dict[str, list[str]] = {}
         processes.when_output(self._output_came)
 
     def listing(self, owner: str) -> t.ListResourcesResult:
-        """Return the output streams of the owner's live processes."""
+        """Return the output streams of the owner's live processes, and the task list if it has one."""
+        todos = t.Resource(uri=TODOS, name="todos", description="Task list of this session", mime_type="text/plain")
         return t.ListResourcesResult(
-            resources=[
+            resources=([todos] if self._todos(owner) else [])
+            + [
                 t.Resource(
                     uri=_uri(process.id, stream),
                     name=f"{process.id} {stream}",
@@ -62,7 +71,7 @@ class Resources:
 
     async def read(self, owner: str, ctx: Context, uri: str) -> t.ReadResourceResult:
         """Return what lies at a URI; MCPError where nothing does."""
-        text = self._output(owner, uri)
+        text = (self._todos(owner) or None) if uri == TODOS else self._output(owner, uri)
         if text is None:
             raise _unknown(ctx, uri)
         return t.ReadResourceResult(contents=[t.TextResourceContents(uri=uri, mime_type="text/plain", text=text)])

@@ -438,7 +438,7 @@ def test_a_reader_that_leaves_before_a_call_is_answered_ends_it_quietly(user):
     [
         ("config >&-", 0, ""),
         ("--rot 2>&-", 2, ""),
-        ("""call calculator '{"expression": "1"}' <&- 2>&-""", 0, "1\n"),
+        ("""call calculator '{"expression": "1"}' <&- 2>&-""", 0, "= 1\n"),
         ("""call calculator '{"expression": "1"}' >&-""", 0, ""),
         ("<&- >&- 2>&-", 0, ""),
     ],

@@ -249,7 +249,7 @@ async def test_a_tool_outside_the_toolsets_does_not_exist(call):
     call.gate = Gate(toolsets=["util"])
     with pytest.raises(MCPError):
         await call("read_file", path="x")
-    assert await call("calculator", expression="1") == "1"
+    assert await call("calculator", expression="1") == "= 1"
 
 
 async def test_a_deadline_ends_the_call_and_says_after_how_long(call, happened):

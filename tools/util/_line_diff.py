@@ -1,7 +1,8 @@
-"""The difference of two texts, line by line."""
+"""The difference of two texts, line by line or word by word. For the worker: some pairs take quadratic time."""
 
+import re
 from collections.abc import Iterator
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, unified_diff
 
 FOLD_ABOVE = 200
 """Lines of either text above which long equal runs are folded."""
@@ -10,17 +11,42 @@ FOLD_RUN = 6
 EXACT_UP_TO = 2000
 """Lines up to which the shortest difference is sought; above, frequent lines are not used as anchors, which
 keeps texts of thousands of equal lines from taking quadratic time."""
+MAX_WORDED = 10_000
+"""Characters of a text that is compared word by word."""
+
+_WORD = re.compile(r"\s+|\w+|[^\w\s]")
 
 
-def compared(a: str, b: str) -> str:
-    """Return every line with `+ `, `- ` or two spaces before it; a and b differ."""
+def compared(a: str, b: str, style: str = "lines") -> str:
+    """Return the difference of two texts that differ.
+
+    lines: every line with `+ `, `- ` or two spaces before it. unified: as patches are written. words: one text with
+    `[-old-]` and `{+new+}` in it.
+    """
+    if style == "words":
+        return _worded(_WORD.findall(a), _WORD.findall(b))
     old, new = _lines(a), _lines(b)
-    fold = max(len(old), len(new)) > FOLD_ABOVE
-    rows = list(_rows(old, new, fold))
+    if style == "unified":
+        rows = list(unified_diff(old, new, "a", "b", lineterm=""))
+    else:
+        rows = list(_rows(old, new, fold=max(len(old), len(new)) > FOLD_ABOVE))
     for name, mine, other in (("a", a, b), ("b", b, a)):
         if old == new and other.endswith("\n") and not mine.endswith("\n"):
             rows.append(f"\\ no newline at end of {name}")
     return "\n".join(rows)
+
+
+def _worded(old: list[str], new: list[str]) -> str:
+    out: list[str] = []
+    for what, a1, a2, b1, b2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if what == "equal":
+            out += old[a1:a2]
+            continue
+        if a1 < a2:
+            out.append(f"[-{''.join(old[a1:a2])}-]")
+        if b1 < b2:
+            out.append(f"{{+{''.join(new[b1:b2])}+}}")
+    return "".join(out)
 
 
 def _rows(old: list[str], new: list[str], fold: bool) -> Iterator[str]:

@@ -10,4 +10,5 @@ def calculator(
     expression: str,
 ) -> Text:
     """Compute with + - * / % **, ( ), sqrt abs sin cos tan ln log10 exp floor ceil round, pi, e."""
-    return Text(shown(evaluate(expression)))
+    # A bare number would be JSON that is no object, which some clients refuse.
+    return Text(f"= {shown(evaluate(expression))}")

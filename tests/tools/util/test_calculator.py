@@ -1,4 +1,10 @@
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.tables import each_row
+from toolbox_mcp.tools.util._arithmetic import evaluate, shown
 
 
 @each_row(
@@ -41,7 +47,7 @@ from tests.tables import each_row
     ],
 )
 async def test_computes(call, expression, value):
-    assert await call("calculator", expression=expression) == value
+    assert await call("calculator", expression=expression) == f"= {value}"
 
 
 @each_row(
@@ -55,3 +61,41 @@ async def test_computes(call, expression, value):
 )  # fmt: skip
 async def test_refuses_what_is_no_bounded_arithmetic(call, expression):
     assert await call.code("calculator", expression=expression) == "bad_expression"
+
+
+leaves = st.integers(0, 10**6).map(lambda number: (str(number), Fraction(number)))
+
+
+def _joined(operator, left, right):
+    a, b = left[1], right[1]
+    value = {"+": a + b, "-": a - b, "*": a * b, "%": a % b if b else None}[operator]
+    return (f"({left[0]} {operator} {right[0]})", value)
+
+
+expressions = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.tuples(st.sampled_from("+-*%"), inner, inner)
+        .filter(lambda given: given[0] != "%" or given[2][1] != 0)
+        .map(lambda given: _joined(*given)),
+        inner.map(lambda given: (f"-{given[0]}", -given[1])),
+        st.tuples(inner, st.integers(0, 4)).map(
+            lambda given: (f"({given[0][0]})**{given[1]}", given[0][1] ** given[1])
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+@given(given=expressions)
+def test_integers_are_exact(given):
+    expression, value = given
+    if len(expression) <= 1000 and abs(value).numerator.bit_length() < 1000:
+        assert evaluate(expression) == value
+        assert shown(evaluate(expression)) == str(value)
+
+
+@given(a=st.integers(-(10**9), 10**9), b=st.integers(1, 10**9))
+def test_division_is_exact_where_it_comes_out_even_and_else_the_nearest_float(a, b):
+    value = evaluate(f"({a}) / {b}")
+    assert value == (a // b if a % b == 0 else a / b)

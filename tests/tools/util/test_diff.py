@@ -42,3 +42,21 @@ async def test_a_side_above_the_bounds_is_too_large(call, a):
 async def test_twenty_thousand_lines_that_are_all_alike_are_compared(call):
     answer = await call("diff", a="same\n" * 19_999, b="same\n" * 19_998 + "other\n")
     assert "+ other" in answer
+
+
+async def test_other_styles_are_patches_and_words(call):
+    a, b = numbered(9), numbered(9, l4="four")
+    assert await call("diff", a=a, b=b, style="unified") == (
+        "--- a\n+++ b\n@@ -2,7 +2,7 @@\n 1\n 2\n 3\n-4\n+four\n 5\n 6\n 7"
+    )
+    assert await call("diff", a="a b.c\n", b="a x.c d\n", style="words") == "a [-b-]{+x+}.c{+ d+}\n"
+    assert await call("diff", a="same", b="same", style="words") == "identical"
+    assert await call.code("diff", a="a" * 10_001, b="b", style="words") == "too_large"
+    assert await call("diff", a="a\n", b="a", style="unified") == "\\ no newline at end of b"
+
+
+async def test_a_hundred_thousand_lines_are_refused_and_twenty_thousand_compared(call):
+    assert await call.code("diff", a=numbered(100_000), b="x") == "too_large"
+    call.tokens = 10_000
+    answer = await call("diff", a=numbered(20_000), b=numbered(20_000, l19000="x"))
+    assert "- 19000\n+ x" in answer

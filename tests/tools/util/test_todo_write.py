@@ -30,7 +30,6 @@ async def test_an_empty_list_is_a_result(call):
         ([{"content": "", "status": "pending"}], "bad_todos"),
         ([{"content": "x" * 1001, "status": "pending"}], "bad_todos"),
         ([ONE] * 201, "bad_todos"),
-        ([ONE | {"priority": 1}], "bad_todos"),
         ([{"content": "a", "status": "done"}], "bad_status"),
         ([{"content": "a"}], "bad_status"),
     ],
@@ -41,3 +40,16 @@ async def test_a_malformed_list_is_refused(call, todos, code):
 
 async def test_a_missing_list_is_invalid(call):
     assert await call.code("todo_write") == "invalid_args"
+
+
+async def test_fields_that_models_add_are_ignored(call):
+    todos = [ONE | {"id": "1", "activeForm": "Doing one", "priority": "high"}]
+    assert await call("todo_write", todos=todos) == "[ ] one"
+
+
+async def test_the_list_is_a_resource_of_its_session(call):
+    client = await call.client()
+    assert (await client.list_resources()).resources == []
+    await call("todo_write", todos=[ONE])
+    assert [str(resource.uri) for resource in (await client.list_resources()).resources] == ["toolbox://todos"]
+    assert (await client.read_resource("toolbox://todos")).contents[0].text == "[ ] one"
