@@ -39,21 +39,9 @@ MAX_SHADOWS = 32
 """Repositories whose folder is kept for the next call."""
 
 READS = frozenset(
-    {
-        "status",
-        "diff",
-        "log",
-        "show",
-        "blame",
-        "grep",
-        "cat-file",
-        "for-each-ref",
-        "rev-parse",
-        "ls-files",
-        "diff-index",
-    }
+    {"status", "diff", "log", "show", "blame", "grep", "cat-file", "for-each-ref", "rev-parse", "ls-files"}
 )
-WRITES = frozenset({"update-index", "commit", "checkout", "check-ref-format"})
+WRITES = frozenset({"update-index", "commit", "checkout", "check-ref-format", "check-attr"})
 
 _LINKED = ("objects", "refs", "packed-refs", "logs", "shallow", "reftable")
 _STATES = ("MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "SQUASH_MSG", "CHERRY_PICK_HEAD", "REVERT_HEAD", "AUTO_MERGE")
@@ -327,7 +315,11 @@ class Git:
         for each in done.stdout.raw.decode("utf-8", "surrogateescape").split("\0"):
             name, equals, value = each.partition("\n")
             section, _, rest = name.partition(".")
-            if any(key.fullmatch(name) and (values.fullmatch(value)) for key, values in _TAKEN) and (section and rest):
+            if self.settings.hooks and name == "core.hookspath":
+                taken[name] = [value]
+            elif any(key.fullmatch(name) and (values.fullmatch(value)) for key, values in _TAKEN) and (
+                section and rest
+            ):
                 taken.setdefault(name, []).append(value if equals else "true")
         return taken
 
@@ -475,7 +467,8 @@ class GitWrites:
                     "try again when it is done",
                 ) from None
             try:
-                os.makedirs(os.path.join(repo.common_dir, "logs"), exist_ok=True)
+                for folder in (os.path.join(repo.common_dir, "logs", "refs"), os.path.join(repo.git_dir, "logs")):
+                    os.makedirs(folder, exist_ok=True)
                 try:
                     yield GitChange(self._git, repo, shadow)
                 finally:

@@ -33,8 +33,6 @@ class ToolSettings:
     http_timeout: float = 10.0
     max_fetch_bytes: int = 2_000_000
     max_redirects: int = 5
-    git_hooks: bool = False
-    git_author: str | None = None
     script_interpreters: Mapping[str, str] = field(default_factory=dict)
     shell_sandbox: bool | Literal["auto"] = False
     shell_blocklist_extra: tuple[str, ...] = ()
