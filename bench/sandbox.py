@@ -22,6 +22,7 @@ from statistics import median
 
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.sandbox.languages import LANGUAGES, find
+from toolbox_mcp.sandbox.linux.zygote_client import Zygote
 from toolbox_mcp.sandbox.service import Sandbox, SandboxSettings
 
 RUNTIMES = ("bubblewrap", "native", "landlock", "podman", "docker")
@@ -40,7 +41,7 @@ def plain(*argv: str) -> Measure:
 
 async def measures(stack: AsyncExitStack, given: argparse.Namespace) -> dict[str, tuple[Sandbox | None, Measure]]:
     env = {"PATH": given.path, "LANG": "C.UTF-8", "HOME": "/nonexistent"}
-    python = (await find(LANGUAGES["python"], env, "/nonexistent")).executable
+    python = (await find(Zygote(), LANGUAGES["python"], env, "/nonexistent")).executable
     print(f"Python: {python}; this one: {sys.executable}")
     found: dict[str, tuple[Sandbox | None, Measure]] = {"python3 -c pass": (None, plain(python, "-c", "pass"))}
     if shutil.which("bwrap", path=given.path):

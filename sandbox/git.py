@@ -25,6 +25,7 @@ from ..safety.git_repo import Repository, Times, find
 from ..safety.os_errors import refusal
 from ..safety.path_jail.roots import Place
 from ..safety.text import clean
+from .linux.zygote_client import Zygote
 from .process.capture import Capture
 from .process.runner import Finished, Limits, run
 
@@ -141,8 +142,9 @@ class Done:
 class Git:
     """git on the repositories of one server."""
 
-    def __init__(self, settings: GitSettings) -> None:
+    def __init__(self, settings: GitSettings, zygote: Zygote) -> None:
         self.settings = settings
+        self._zygote = zygote
         self._folder: str | None = None
         self._known: Times = {}
         self._shadows: dict[tuple[str, str], _Shadow] = {}
@@ -206,6 +208,7 @@ class Git:
         if self.settings.binary is None:
             raise not_installed("git")
         done = await run(
+            self._zygote,
             [self.settings.binary, "--no-pager", *args],
             cwd=cwd,
             env=env,

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from ..safety.errors import Code, ToolError, not_installed
 from .linux.confine import SYSTEM
 from .linux.namespaces import barrier
+from .linux.zygote_client import Zygote
 from .process.runner import run
 from .spec import MIB, FsPolicy
 
@@ -161,7 +162,9 @@ LANGUAGES: Mapping[str, Language] = MappingProxyType(
 )
 
 
-async def find(language: Language, env: Mapping[str, str], home: str, *, reachable_by: int | None = None) -> Toolchain:
+async def find(
+    zygote: Zygote, language: Language, env: Mapping[str, str], home: str, *, reachable_by: int | None = None
+) -> Toolchain:
     """Find a language on the operator's PATH and ask it where it lives.
 
     env: the environment it is asked in. home: a folder that is never read as a whole. reachable_by: a user who has
@@ -171,7 +174,7 @@ async def find(language: Language, env: Mapping[str, str], home: str, *, reachab
     refusal = not_installed(language.programs[0])
     for candidate in _candidates(language, env):
         name = os.path.basename(candidate)
-        if (told := await _told(language, candidate, env)) is None:
+        if (told := await _told(zygote, language, candidate, env)) is None:
             refusal = ToolError(Code.UNAVAILABLE, f"{name} is installed, and does not work", _TRY)
             continue
         executable, places = told
@@ -186,9 +189,11 @@ async def find(language: Language, env: Mapping[str, str], home: str, *, reachab
     raise refusal
 
 
-async def _told(language: Language, candidate: str, env: Mapping[str, str]) -> tuple[str, list[str]] | None:
+async def _told(
+    zygote: Zygote, language: Language, candidate: str, env: Mapping[str, str]
+) -> tuple[str, list[str]] | None:
     try:
-        answered = await run([candidate, *language.ask], cwd="/", env=env, timeout=_ASK_SECONDS)
+        answered = await run(zygote, [candidate, *language.ask], cwd="/", env=env, timeout=_ASK_SECONDS)
         executable, places = language.tell(answered.stdout.text)
     except (ToolError, ValueError, TypeError):
         return None

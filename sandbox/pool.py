@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from ..safety.errors import ToolError
-from .linux.zygote_client import Held, SetupFailed, unavailable
+from .linux.zygote_client import SetupFailed, SupervisedProcess, unavailable
 from .spec import Job, Result
 
 
@@ -23,15 +23,15 @@ class Startable(Protocol):
         """The runtime."""
         ...
 
-    async def start(self, job: Job, *, ahead: bool = False) -> Held:
+    async def start(self, job: Job, *, ahead: bool = False) -> SupervisedProcess:
         """Start a program. Raises SetupFailed. ahead: it will wait for its stdin, for any time."""
         ...
 
-    async def finish(self, held: Held, job: Job) -> Result:
+    async def finish(self, process: SupervisedProcess, job: Job) -> Result:
         """Bring a started program to its end."""
         ...
 
-    async def discard(self, held: Held) -> None:
+    async def discard(self, process: SupervisedProcess) -> None:
         """End a started program that nobody needs."""
         ...
 
@@ -44,20 +44,20 @@ class Pool:
         self._backend = backend
         self._job = job
         self._size = size
-        self._waiting: deque[Held] = deque()
+        self._waiting: deque[SupervisedProcess] = deque()
         self._filling: asyncio.Task[None] | None = None
         self._closed = False
 
     @property
     def waiting(self) -> tuple[int, ...]:
-        """The pids of the keepers whose programs wait, in the order in which they will be used."""
-        return tuple(held.pid for held in self._waiting if held.lives())
+        """The pids of the supervisors whose programs wait, in the order in which they will be used."""
+        return tuple(process.pid for process in self._waiting if process.lives())
 
     async def run(self, stdin: bytes) -> Result:
         """Run the job with a text on stdin, in a program that waits or else in a fresh one. Raises ToolError."""
         try:
-            held = await self._next() or await self._backend.start(self._job)
-            return await self._backend.finish(held, replace(self._job, stdin=stdin))
+            process = await self._next() or await self._backend.start(self._job)
+            return await self._backend.finish(process, replace(self._job, stdin=stdin))
         except SetupFailed as failure:
             raise unavailable(self._backend.name, str(failure)) from None
         finally:
@@ -77,13 +77,13 @@ class Pool:
         while self._waiting:
             await self._backend.discard(self._waiting.popleft())
 
-    async def _next(self) -> Held | None:
+    async def _next(self) -> SupervisedProcess | None:
         while self._waiting:
-            held = self._waiting.popleft()
-            if held.lives():
-                return held
+            process = self._waiting.popleft()
+            if process.lives():
+                return process
             # Killed by somebody, such as the kernel when memory ran short.
-            await self._backend.discard(held)
+            await self._backend.discard(process)
         return None
 
     def _refill(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..safety.errors import Code, ToolError
 from ..safety.path_jail.roots import Place
 from .isolate.worker import Worker
-from .process.background import TERM_SECONDS, Background, Output, Status
+from .process.background import TERM_SECONDS, BackgroundProcess, Output, Status, start_background
 from .process.pattern import Pattern
 from .programs import Programs, entered
 
@@ -41,7 +41,7 @@ class _Entry:
     id: str
     name: str | None
     command: str
-    process: Background
+    process: BackgroundProcess
 
 
 class Processes:
@@ -69,6 +69,7 @@ class Processes:
         self._on_output: Callable[[str, str, str], None] | None = None
         self._owners: dict[str, dict[str, _Entry]] = {}
         self._last = 0
+        self._starting = 0
         self._closed = False
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -86,11 +87,6 @@ class Processes:
         await asyncio.gather(*(entry.process.kill(grace) for entry in tuple(entries.values())))
         self._owners.pop(owner, None)
 
-    def held(self) -> set[int]:
-        """Return the pids of dead processes that must not be reaped by anybody else."""
-        entries = (entry for entries in self._owners.values() for entry in entries.values())
-        return {entry.process.pid for entry in entries if entry.process.held}
-
     def drop(self, owner: str) -> None:
         """Begin to end everything that an owner started, without waiting for it."""
         if self._owners.get(owner):
@@ -105,7 +101,7 @@ class Processes:
             task.cancel()
         await asyncio.gather(*(self.end_owner(owner, CLOSING_SECONDS) for owner in tuple(self._owners)))
 
-    def start(
+    async def start(
         self,
         owner: str,
         argv: Sequence[str],
@@ -119,7 +115,9 @@ class Processes:
         """Start a process for an owner, in the base where work_dir is None; env comes above that of all programs."""
         if self._closed:
             raise ToolError(Code.CANCELLED, "the server is shutting down")
-        live = sum(entry.process.lives for entries in self._owners.values() for entry in entries.values())
+        live = self._starting + sum(
+            entry.process.lives for entries in self._owners.values() for entry in entries.values()
+        )
         if live >= self._limit:
             raise ToolError(
                 Code.TOO_MANY_PROCESSES,
@@ -128,18 +126,26 @@ class Processes:
             )
         self._last += 1
         id_ = f"proc_{self._last}"
-        with entered(work_dir) as cwd:
-            folder = str(work_dir.target().path) if work_dir else None
-            path, base = self._programs.find(argv[0], folder)
-            process = Background(
-                [path, *argv[1:]],
-                cwd=self._programs.cwd if cwd is None else cwd,
-                env={**base, **(env or {})},
-                memory=self._memory,
-                stdin=stdin,
-                pty=pty,
-                on_output=lambda stream: self._tell(owner, id_, stream),
-            )
+        self._starting += 1
+        try:
+            with entered(work_dir) as cwd:
+                folder = str(work_dir.target().path) if work_dir else None
+                path, base = self._programs.find(argv[0], folder)
+                process = await start_background(
+                    self._programs.zygote,
+                    [path, *argv[1:]],
+                    cwd=self._programs.cwd if cwd is None else cwd,
+                    env={**base, **(env or {})},
+                    memory=self._memory,
+                    stdin=stdin,
+                    pty=pty,
+                    on_output=lambda stream: self._tell(owner, id_, stream),
+                )
+        finally:
+            self._starting -= 1
+        if self._closed:
+            await process.kill(CLOSING_SECONDS)
+            raise ToolError(Code.CANCELLED, "the server is shutting down")
         entries = self._owners.setdefault(owner, {})
         entries[id_] = entry = _Entry(id_, name, shlex.join(argv), process)
         ended = sorted((e for e in entries.values() if not e.process.lives), key=lambda e: e.process.ended or 0)
@@ -196,7 +202,8 @@ class OwnedProcesses:
         env: Mapping[str, str] | None = None,
     ) -> Listed:
         """Start a process. ToolError: too_many_processes, unavailable, unsupported_platform, not_a_directory."""
-        return _row(self._all.start(self._owner, argv, name=name, stdin=stdin, pty=pty, work_dir=work_dir, env=env))
+        started = await self._all.start(self._owner, argv, name=name, stdin=stdin, pty=pty, work_dir=work_dir, env=env)
+        return _row(started)
 
     async def output(self, id_: str, wait: float = 0, wait_for: str | None = None) -> Output:
         """Return what came since the last read and forget it.

@@ -9,6 +9,7 @@ from pathlib import Path
 from ..safety.errors import not_installed
 from ..safety.path_jail.roots import Place
 from .environment import PROJECT_BIN, PROJECT_TOOLS, which
+from .linux.zygote_client import Zygote
 from .process.capture import Capture
 from .process.runner import Finished, Seen, run
 
@@ -17,7 +18,7 @@ from .process.runner import Finished, Seen, run
 class Programs:
     """Programs of this machine, and the project's own tools.
 
-    cwd: the base, as an absolute path. env: what programs get, with a PATH that holds no folder of a root. project_bin: folders,
+    cwd: the base, as an absolute path. env: what programs get, with a PATH that holds no folder of a root. zygote: starts them. project_bin: folders,
     relative to a project, in which the project_tools are looked for first.
     """
 
@@ -25,6 +26,7 @@ class Programs:
     env: Mapping[str, str]
     project_bin: Sequence[str] = PROJECT_BIN
     project_tools: Collection[str] = field(default=PROJECT_TOOLS)
+    zygote: Zygote = field(kw_only=True, repr=False)
 
     def find(self, name: str, folder: str | None = None) -> tuple[str, Mapping[str, str]]:
         """Return where a program is, and the environment for it; ToolError(unavailable) where it is not installed.
@@ -65,6 +67,7 @@ class Programs:
         with entered(work_dir) as cwd:
             path, base = self.find(argv[0], str(work_dir.target().path) if work_dir else None)
             return await run(
+                self.zygote,
                 [path, *argv[1:]],
                 cwd=self.cwd if cwd is None else cwd,
                 env={**base, **(env or {})},

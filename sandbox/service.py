@@ -21,7 +21,7 @@ from .backends.seatbelt import Seatbelt
 from .environment import which
 from .languages import BINARY, LANGUAGES, Language, Toolchain, find
 from .linux.privileges import can_become
-from .linux.zygote_client import Launcher
+from .linux.zygote_client import Zygote
 from .pool import Pool, Startable
 from .process.capture import Capture
 from .process.spawn import arguments_too_long
@@ -74,13 +74,13 @@ class SandboxSettings:
 
 
 class Sandbox:
-    """Runs programs confined. Chooses a back end at first use; close it with aclose()."""
+    """Runs programs confined. Chooses a back end at first use; close it with aclose(). zygote: starts every program, confined or not."""
 
     def __init__(self, settings: SandboxSettings, languages: Mapping[str, Language] = LANGUAGES) -> None:
         """Start nothing yet. languages: what run_code() runs, by name."""
         self._settings = settings
         self._languages = languages
-        self._launcher = Launcher()
+        self.zygote = Zygote()
         self._backends = self._make()
         self._verdicts = Verdicts(settings.state / "sandbox-verdicts.json", _code_stamp())
         self._chosen: dict[str, tuple[Backend, Probe]] = {}
@@ -102,7 +102,7 @@ class Sandbox:
         job = await self._job(language, backend)
         source = code.encode("utf-8", "surrogatepass")
         if not language.compiler:
-            # The launcher's interpreter is this server's; where it is also the language's, code can run in a fork of it.
+            # The zygote's interpreter is this server's; where it is also the language's, code can run in a fork of it.
             job = replace(job, in_process=_is_this_interpreter(job.argv[0]))
             if language.waiting and isinstance(backend, Startable):
                 return await self._pool(language, backend, job).run(source)
@@ -189,7 +189,7 @@ class Sandbox:
 
     @property
     def waiting(self) -> tuple[int, ...]:
-        """The pids of the keepers of programs that wait for later calls."""
+        """The pids of the supervisors of programs that wait for later calls."""
         return tuple(pid for pool in self._pools.values() for pid in pool.waiting)
 
     async def warmed(self) -> None:
@@ -203,7 +203,7 @@ class Sandbox:
             await pool.aclose()
         for backend in self._backends.values():
             await backend.aclose()
-        await self._launcher.aclose()
+        await self.zygote.aclose()
 
     def _pool(self, language: Language, backend: Startable, job: Job) -> Pool:
         key = (language.name, backend.name)
@@ -218,17 +218,18 @@ class Sandbox:
             if settings.confined:
                 made |= {name: NoSandbox(name, CONFINED) for name in ("bubblewrap", "native")}
             else:
-                made["bubblewrap"] = Bubblewrap(self._launcher, extra=settings.bwrap_extra)
-                made["native"] = Native(self._launcher, namespaces=True, folder=settings.temp)
-            made["landlock"] = Native(self._launcher, namespaces=False, folder=settings.temp)
+                made["bubblewrap"] = Bubblewrap(self.zygote, extra=settings.bwrap_extra)
+                made["native"] = Native(self.zygote, namespaces=True, folder=settings.temp)
+            made["landlock"] = Native(self.zygote, namespaces=False, folder=settings.temp)
         if sys.platform == "darwin":
-            made["seatbelt"] = Seatbelt(settings.temp, profile=settings.seatbelt_profile)
+            made["seatbelt"] = Seatbelt(self.zygote, settings.temp, profile=settings.seatbelt_profile)
         by = ("--runtime", settings.oci_runtime) if settings.oci_runtime else ()
         # podman takes it before its command, docker behind.
         for engine, before, behind in (("docker", (), by), ("podman", by, ())):
             if which(engine, {"PATH": "", **settings.env}):
                 made[engine] = Container(
                     engine,
+                    self.zygote,
                     env={**settings.env, **settings.engine_env},
                     state=settings.state,
                     options=(*settings.engine_options, *before),
@@ -292,7 +293,7 @@ class Sandbox:
         if key not in self._toolchains:
             reachable_by = NOBODY if as_nobody else None
             settings = self._settings
-            found = await find(language, settings.env, settings.home, reachable_by=reachable_by)
+            found = await find(self.zygote, language, settings.env, settings.home, reachable_by=reachable_by)
             self._toolchains[key] = found
         return self._toolchains[key]
 

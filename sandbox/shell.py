@@ -16,6 +16,7 @@ from typing import Literal
 from ..safety.errors import Code, ToolError
 from ..safety.path_jail.roots import Place
 from .environment import from_login, inherit, layered, which
+from .linux.zygote_client import Zygote
 from .process.capture import Capture
 from .process.runner import Finished, run
 from .service import Sandbox
@@ -66,6 +67,7 @@ class ShellRunner:
 
     def __init__(
         self,
+        zygote: Zygote,
         *,
         cwd: str,
         host: Mapping[str, str],
@@ -82,6 +84,7 @@ class ShellRunner:
         of the shell for calls that name none. output_bytes: how much of each stream is kept, from its end. sandbox:
         where commands run, with the base writable and without what env holds of the host.
         """
+        self._zygote = zygote
         self._cwd = cwd
         self._host = host
         self._env = env
@@ -145,7 +148,14 @@ class ShellRunner:
                 return Ran(done.finished, done.reasons)
             where = self._cwd if descriptor is None else descriptor
             finished = await run(
-                argv, cwd=where, env=env, timeout=timeout, stdin=stdin, capture=self._capture, grace=TERM_SECONDS
+                self._zygote,
+                argv,
+                cwd=where,
+                env=env,
+                timeout=timeout,
+                stdin=stdin,
+                capture=self._capture,
+                grace=TERM_SECONDS,
             )
             return Ran(finished)
         finally:
@@ -184,6 +194,7 @@ class ShellRunner:
         try:
             shell = self.find("auto")
             done = await run(
+                self._zygote,
                 [shell.path, "-l", "-c", "env -0"],
                 cwd=self._host.get("HOME") or "/",
                 env=inherit(self._host),

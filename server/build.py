@@ -17,7 +17,6 @@ from ..sandbox.backends.container import ENGINE_VARIABLES
 from ..sandbox.environment import inherit, scrub, which
 from ..sandbox.git import Git, GitSettings
 from ..sandbox.isolate.worker import Worker
-from ..sandbox.process.reaper import reaping
 from ..sandbox.processes import Processes
 from ..sandbox.programs import Programs, Toolchains, outside_roots
 from ..sandbox.ripgrep import find_ripgrep
@@ -91,12 +90,13 @@ async def assembled(
         settings = tool_settings(config, env)
         env = outside_roots(env, lambda folder: root_around(Path(folder, "any"), roots.folders) is not None)
         passed = scrub(env, config.env_passthrough)
-        programs = Programs(str(roots.base), passed, config.project_bin, config.project_tools)
         sandbox = Sandbox(sandbox_settings(config, env))
         stack.push_async_callback(sandbox.aclose)
+        zygote = sandbox.zygote
+        programs = Programs(str(roots.base), passed, config.project_bin, config.project_tools, zygote=zygote)
         ripgrep = find_ripgrep(roots.descriptors)
         stack.push_async_callback(ripgrep.aclose)
-        git = Git(git_settings(config, env))
+        git = Git(git_settings(config, env), zygote)
         stack.push_async_callback(git.aclose)
         base = str(roots.base)
         processes = Processes(
@@ -107,8 +107,8 @@ async def assembled(
             pattern_seconds=config.regex_timeout,
         )
         stack.push_async_callback(processes.aclose)
-        await stack.enter_async_context(reaping(processes.held))
         shells = ShellRunner(
+            zygote,
             cwd=base,
             host=env,
             env=inherit(env) if config.shell_env == "inherit" else passed,
@@ -134,7 +134,7 @@ async def assembled(
             git=git,
             sandbox=sandbox,
             owners=Owners(on_drop=forget),
-            toolchains=Toolchains(base, inherit(env), config.project_bin, config.project_tools),
+            toolchains=Toolchains(base, inherit(env), config.project_bin, config.project_tools, zygote=zygote),
             processes=processes,
             shells=shells,
             shell_sessions=sessions,

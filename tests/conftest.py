@@ -102,16 +102,19 @@ class Box:
             roots = Roots(self.roots, **self.jail)
             worker = Worker()
             sandbox = Sandbox(self.sandbox)
-            programs = Programs(str(roots.base), self.env)
+            programs = Programs(str(roots.base), self.env, zygote=sandbox.zygote)
             ripgrep = find_ripgrep(roots.descriptors)
             self.processes = processes = Processes(worker, programs, limit=self.max_processes)
             git_binary = which("git", self.env)
             git = Git(
-                GitSettings(**{"binary": git_binary, "temp": roots.base.parent, "timeout": 60} | self.git_settings)
+                GitSettings(**{"binary": git_binary, "temp": roots.base.parent, "timeout": 60} | self.git_settings),
+                sandbox.zygote,
             )
             self._closers += [processes.aclose, git.aclose]
             confining = sandbox if self.settings.shell_sandbox else None
-            shells = ShellRunner(cwd=str(roots.base), host=self.env, env=self.env, sandbox=confining, **self.shell)
+            shells = ShellRunner(
+                sandbox.zygote, cwd=str(roots.base), host=self.env, env=self.env, sandbox=confining, **self.shell
+            )
             parts = Parts(
                 settings=self.settings,
                 programs=programs,
@@ -120,7 +123,7 @@ class Box:
                 git=git,
                 sandbox=sandbox,
                 owners=self.owners,
-                toolchains=Toolchains(str(roots.base), self.env | self.toolchain_env),
+                toolchains=Toolchains(str(roots.base), self.env | self.toolchain_env, zygote=sandbox.zygote),
                 processes=processes,
                 shells=shells,
                 shell_sessions=ShellSessions(),

@@ -1,7 +1,7 @@
 """The bubblewrap back end: /usr/bin/bwrap with the tightest arguments, and what it cannot do done around it.
 
 bwrap limits neither processes nor memory nor the number of files, keeps every inherited descriptor, shows its own
-environment inside, and as root leaves /proc/sys writable. The keeper starts it as nobody with an empty
+environment inside, and as root leaves /proc/sys writable. The supervisor starts it as nobody with an empty
 environment, limits and nothing open, and fetches the scratch folder while the program waits at a gate.
 """
 
@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 from ...safety.errors import ToolError
 from ..linux.confine import SYSTEM
-from ..linux.keeper import FILTER_FD, GO_FD, INFO_FD, READY_FD
 from ..linux.namespaces import PROC_HIDDEN
-from ..linux.zygote_client import Held, Launcher, SetupFailed, unavailable
+from ..linux.program_supervisor import FILTER_FD, GO_FD, INFO_FD, READY_FD
+from ..linux.zygote_client import SetupFailed, SupervisedProcess, Zygote, unavailable
 from ..process.runner import Finished
 from ..scratch import used_inodes
 from ..spec import Job, Probe, Result
@@ -24,7 +24,7 @@ _GATE = (
     '{ ulimit -u "$0" 2>&- || ulimit -p "$0"; } && '
     f'echo >&{READY_FD} && read -r _ <&{GO_FD} && exec "$@" {READY_FD}>&- {GO_FD}<&-'
 )
-"""Limits the processes, tells the keeper that the sandbox stands, and waits for its word.
+"""Limits the processes, tells the supervisor that the sandbox stands, and waits for its word.
 
 Set inside, the limit counts the processes of this sandbox's user namespace. -u is bash's name for it, -p dash's;
 descriptors below 10 are all that dash can name.
@@ -36,9 +36,9 @@ class Bubblewrap:
 
     name = "bubblewrap"
 
-    def __init__(self, launcher: Launcher, *, extra: Sequence[str] = ()) -> None:
-        """Use a launcher, which the caller closes. extra: more arguments for bwrap."""
-        self._launcher = launcher
+    def __init__(self, zygote: Zygote, *, extra: Sequence[str] = ()) -> None:
+        """Use a zygote, which the caller closes. extra: more arguments for bwrap."""
+        self._zygote = zygote
         self._extra = tuple(extra)
         self._path = shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin")
 
@@ -55,12 +55,12 @@ class Bubblewrap:
         code = result.finished.exit_code
         return Probe(code == 0, () if code == 0 else (f"/bin/true exits with {code}",))
 
-    async def start(self, job: Job, *, ahead: bool = False) -> Held:
+    async def start(self, job: Job, *, ahead: bool = False) -> SupervisedProcess:
         """Start a program. Raises SetupFailed. ahead: it will wait for its stdin, for any time."""
         if self._path is None:
             raise SetupFailed("bwrap is not installed")
         argv = arguments(job, bwrap=self._path, extra=self._extra)
-        return await self._launcher.start(message(job, "bubblewrap", argv=argv, uncover=list(job.files.read)))
+        return await self._zygote.start(message(job, "bubblewrap", argv=argv, uncover=list(job.files.read)))
 
     async def run(self, job: Job) -> Result:
         """Run a job to its end."""
@@ -69,23 +69,23 @@ class Bubblewrap:
         except SetupFailed as failure:
             raise unavailable(self.name, str(failure)) from None
 
-    async def finish(self, held: Held, job: Job) -> Result:
+    async def finish(self, process: SupervisedProcess, job: Job) -> Result:
         """Bring a program that start() returned to its end."""
-        return await finish(held, job, self.name, inspect=_inodes(job), translate=lambda done: _translate(done, job))
+        return await finish(process, job, self.name, inspect=_inodes(job), translate=lambda done: _translate(done, job))
 
-    async def discard(self, held: Held) -> None:
+    async def discard(self, process: SupervisedProcess) -> None:
         """End a program that start() returned and that nobody needs."""
-        await held.discard()
+        await process.discard()
 
     async def aclose(self) -> None:
-        """Hold nothing: the launcher is the caller's."""
+        """Hold nothing: the zygote is the caller's."""
 
     async def _run(self, job: Job) -> Result:
         return await self.finish(await self.start(job), job)
 
 
 def arguments(job: Job, *, bwrap: str, extra: Sequence[str] = ()) -> list[str]:
-    """Return the command line for a job, with the descriptors that the keeper provides."""
+    """Return the command line for a job, with the descriptors that the supervisor provides."""
     argv = [bwrap, "--unshare-all", "--unshare-user", "--disable-userns", "--uid", str(NOBODY), "--gid", str(NOBODY)]
     argv += ["--hostname", "sandbox", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
     if job.network:

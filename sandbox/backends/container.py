@@ -13,7 +13,7 @@ from anyio import CancelScope, to_thread
 
 from ...safety.errors import Code, ToolError
 from ..linux import profile
-from ..linux.zygote_client import unavailable
+from ..linux.zygote_client import Zygote, unavailable
 from ..process.runner import Finished, run
 from ..spec import MIB, Job, Limits, Probe, Result
 from .local import NOBODY, SHARED, told_by_status, watched
@@ -68,18 +68,20 @@ class Container:
     def __init__(
         self,
         engine: str,
+        zygote: Zygote,
         *,
         env: Mapping[str, str],
         state: Path,
         options: Sequence[str] = (),
         run_options: Sequence[str] = (),
     ) -> None:
-        """Use an engine: docker or podman, found on the PATH of env, which also carries ENGINE_VARIABLES.
+        """Use an engine, which the zygote starts: docker or podman, found on the PATH of env, which also carries ENGINE_VARIABLES.
 
         state: a folder of the server's own, where the engine finds the filter of system calls. options: arguments
         before `run` (podman: `--runtime runc`). run_options: more arguments of run (docker: `--runtime=runsc`).
         """
         self._engine = engine
+        self._zygote = zygote
         self._env = dict(env)
         self._state = state
         self._options = tuple(options)
@@ -125,6 +127,7 @@ class Container:
         finished = False
         try:
             done = await run(
+                self._zygote,
                 argv,
                 cwd="/",
                 # An image is fetched through a proxy, but what runs in it would learn its password.
@@ -191,7 +194,7 @@ class Container:
             await asyncio.sleep(0.2)
 
     async def _command(self, words: Sequence[str], timeout: float) -> Finished:
-        return await run([*self._base(), *words], cwd="/", env=self._env, timeout=timeout)
+        return await run(self._zygote, [*self._base(), *words], cwd="/", env=self._env, timeout=timeout)
 
     def _base(self) -> list[str]:
         return [self._engine, *self._options]

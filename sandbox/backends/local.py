@@ -1,4 +1,4 @@
-"""What the back ends on this host share: a job as the keeper reads it, and a held program as a result."""
+"""What the back ends on this host share: a job as the supervisor reads it, and a started program as a result."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 from ...safety.errors import Code, ToolError
 from ..linux.confine import SYSTEM
-from ..linux.zygote_client import Held
+from ..linux.zygote_client import SupervisedProcess
 from ..process import runner
 from ..process.child import ended_with
 from ..process.runner import Finished, attend, cause_of, signal_name
@@ -23,7 +23,7 @@ SHARED = 16 * MIB
 
 
 def message(job: Job, mode: str, *, argv: list[str] | None = None, **more: Any) -> dict[str, Any]:
-    """Return a job as the keeper takes it."""
+    """Return a job as the supervisor takes it."""
     limits = job.limits
     return {
         "mode": mode,
@@ -67,7 +67,7 @@ def program(job: Job) -> list[str]:
 
 
 async def finish(
-    held: Held,
+    process: SupervisedProcess,
     job: Job,
     runtime: str,
     reasons: tuple[str, ...] = (),
@@ -75,18 +75,18 @@ async def finish(
     inspect: Callable[[int], str | None] | None = None,
     translate: Callable[[Finished], Finished] = lambda done: done,
 ) -> Result:
-    """Feed a held program, bring it to its end, and collect what it left.
+    """Feed a started program, bring it to its end, and collect what it left.
 
     inspect: judges the scratch folder (a descriptor) at each look. translate: reads the status of a wrapper.
     """
-    scratch = held.take_scratch()
+    scratch = process.take_scratch()
     try:
         bounds = watched(job.limits)
         look = None if inspect is None or scratch is None else lambda: inspect(scratch)
         done = await attend(
-            held, timeout=job.limits.wall, stdin=job.stdin, capture=job.capture, limits=bounds, inspect=look
+            process, timeout=job.limits.wall, stdin=job.stdin, capture=job.capture, limits=bounds, inspect=look
         )
-        if held.trouble is not None:
+        if process.trouble is not None:
             raise ToolError(Code.UNAVAILABLE, f"{os.path.basename(job.argv[0])} could not be started in the sandbox")
         files = await collect(scratch) if scratch is not None else ()
         return Result(translate(done), runtime, reasons, files)

@@ -14,7 +14,7 @@ from anyio import CancelScope, to_thread
 
 from ...safety.errors import ToolError
 from ..linux import landlock, privileges, seccomp
-from ..linux.zygote_client import Held, Launcher, SetupFailed, unavailable
+from ..linux.zygote_client import SetupFailed, SupervisedProcess, Zygote, unavailable
 from ..process import tree
 from ..spec import Job, Probe, Result
 from .local import NOBODY, finish, inside, message
@@ -30,9 +30,9 @@ _TO_COME = 1024
 class Native:
     """Programs in a root of their own (namespaces) or, where the system gives none, beside the others (landlock)."""
 
-    def __init__(self, launcher: Launcher, *, namespaces: bool, folder: Path) -> None:
-        """Use a launcher, which the caller closes. folder: where scratch folders are made without namespaces."""
-        self._launcher = launcher
+    def __init__(self, zygote: Zygote, *, namespaces: bool, folder: Path) -> None:
+        """Use a zygote, which the caller closes. folder: where scratch folders are made without namespaces."""
+        self._zygote = zygote
         self._namespaces = namespaces
         self._folder = folder
 
@@ -65,10 +65,10 @@ class Native:
         except SetupFailed as failure:
             raise unavailable(self.name, str(failure)) from None
 
-    async def start(self, job: Job, *, ahead: bool = False) -> Held:
+    async def start(self, job: Job, *, ahead: bool = False) -> SupervisedProcess:
         """Start a program. Raises SetupFailed. ahead: it will wait for its stdin, for any time."""
         if self._namespaces:
-            return await self._launcher.start(message(job, "namespaces", in_process=job.in_process))
+            return await self._zygote.start(message(job, "namespaces", in_process=job.in_process))
         scratch = tempfile.mkdtemp(prefix="run-", dir=self._folder)
         try:
             if privileges.can_become(NOBODY):
@@ -77,39 +77,39 @@ class Native:
             order = message(job, "landlock", scratch=scratch, env=env, cwd=scratch, in_process=job.in_process)
             # Without a user namespace the kernel counts every process of the user, not those of this program.
             order["limits"]["processes"] += _tasks_of_user() + (_TO_COME if ahead and os.geteuid() else 0)
-            held = await self._launcher.start(order)
+            process = await self._zygote.start(order)
         except BaseException:
             remove(scratch)
             raise
-        held.folder = scratch
-        return held
+        process.folder = scratch
+        return process
 
-    async def finish(self, held: Held, job: Job) -> Result:
+    async def finish(self, process: SupervisedProcess, job: Job) -> Result:
         """Bring a program that start() returned to its end."""
         if self._namespaces:
-            return await finish(held, job, self.name)
+            return await finish(process, job, self.name)
         try:
-            if held.program is not None and os.geteuid():
-                _lower_processes(held.program, job.limits.processes + _tasks_of_user())
-            inspect = _quota(job, held.folder, held.pid) if held.folder else None
-            return await finish(held, job, self.name, lacking(landlock.abi()), inspect=inspect)
+            if process.program is not None and os.geteuid():
+                _lower_processes(process.program, job.limits.processes + _tasks_of_user())
+            inspect = _quota(job, process.folder, process.pid) if process.folder else None
+            return await finish(process, job, self.name, lacking(landlock.abi()), inspect=inspect)
         finally:
-            await self._clear(held)
+            await self._clear(process)
 
-    async def discard(self, held: Held) -> None:
+    async def discard(self, process: SupervisedProcess) -> None:
         """End a program that start() returned and that nobody needs."""
         try:
-            await held.discard()
+            await process.discard()
         finally:
-            await self._clear(held)
+            await self._clear(process)
 
     async def aclose(self) -> None:
-        """Hold nothing: the launcher is the caller's."""
+        """Hold nothing: the zygote is the caller's."""
 
-    async def _clear(self, held: Held) -> None:
-        if held.folder:
+    async def _clear(self, process: SupervisedProcess) -> None:
+        if process.folder:
             with CancelScope(shield=True):
-                await to_thread.run_sync(remove, held.folder)
+                await to_thread.run_sync(remove, process.folder)
 
 
 def lacking(abi: int) -> tuple[str, ...]:
@@ -132,13 +132,13 @@ def remove(folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _quota(job: Job, scratch: str, keeper: int) -> Callable[[int], str | None]:
+def _quota(job: Job, scratch: str, supervisor: int) -> Callable[[int], str | None]:
     """Judge a folder on the host's own disk, which has no size of its own."""
     device = os.stat(scratch).st_dev
 
     def inspect(_: int) -> str | None:
         size, count = measure(scratch, job.limits.inodes)
-        size += measure_nameless((process.pid for process in tree.descendants(keeper)), device)
+        size += measure_nameless((process.pid for process in tree.descendants(supervisor)), device)
         return "disk" if size > job.limits.disk or count > job.limits.inodes else None
 
     return inspect

@@ -10,6 +10,7 @@ from pathlib import Path
 from anyio import to_thread
 
 from ...safety.errors import ToolError
+from ..linux.zygote_client import Zygote
 from ..process.runner import run
 from ..process.spawn import Rlimits
 from ..scratch import collect
@@ -45,8 +46,9 @@ class Seatbelt:
 
     name = "seatbelt"
 
-    def __init__(self, folder: Path, *, profile: str | None = None) -> None:
+    def __init__(self, zygote: Zygote, folder: Path, *, profile: str | None = None) -> None:
         """folder: where scratch folders are made. profile: replaces the generated one."""
+        self._zygote = zygote
         self._folder = folder.resolve()  # seatbelt judges real paths, and /tmp is a link
         self._profile = profile
 
@@ -68,6 +70,7 @@ class Seatbelt:
             limits = job.limits
             rlimits = Rlimits(data=limits.data, cpu=max(1, round(limits.cpu)), file_size=limits.file_size)
             done = await run(
+                self._zygote,
                 arguments(job, scratch, profile=self._profile),
                 cwd=scratch,
                 env=inside(job.env, scratch),

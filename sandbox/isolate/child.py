@@ -100,15 +100,15 @@ def _sweep(child: int) -> None:
     if sys.platform != "linux":
         return
     deadline = time.monotonic() + _LATE
-    while left := tree.descendants(os.getpid()):
-        for process in left:
-            _kill(process.pid)
+
+    def reap() -> bool:
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        if time.monotonic() > deadline:
-            return
-        select.poll().poll(1)
+            return True
+        return False
+
+    tree.kill_children(reap, lambda: time.monotonic() > deadline)
 
 
 def _jailed(order: Order, parent: int, data: int, body: Callable[[socket.socket], Any]) -> NoReturn:

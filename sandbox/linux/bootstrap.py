@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from ..isolate.interpreter import LOAD_PACKAGE, PACKAGE
-from ..process.child import Program
+from ..process.child import ChildProcess
 from ..process.spawn import spawn
 
 # The rest comes on stdin: sandboxed programs can read this command line, and paths are none of their business.
@@ -14,7 +14,7 @@ _BOOT = "import sys; exec(sys.stdin.readline())"
 _START_UP = LOAD_PACKAGE + ("from {module} import main; main({arguments!r})\n")
 
 
-def start(module: str, arguments: object, *, pass_fds: Sequence[int]) -> Program:
+def start(module: str, arguments: object, *, pass_fds: Sequence[int]) -> ChildProcess:
     """Run main(arguments) of a module in a bare interpreter with an empty environment.
 
     arguments: plain values, whose repr() is shorter than what a pipe holds. Raises ToolError(unavailable).

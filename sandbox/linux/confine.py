@@ -64,7 +64,7 @@ def arrange(places: Mapping[int, int]) -> None:
 def processors(count: float) -> None:
     """Keep this process and its children on so many processors, rounded up, picked at random."""
     allowed = list(os.sched_getaffinity(0))
-    # Not by the random module: with it, each fork below the launcher takes a quarter of a millisecond longer.
+    # Not by the random module: with it, each fork below the zygote takes a quarter of a millisecond longer.
     while len(allowed) > max(1, math.ceil(count)):
         del allowed[int.from_bytes(os.urandom(4), "little") % len(allowed)]
     os.sched_setaffinity(0, allowed)

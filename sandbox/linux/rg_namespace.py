@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..process import tree
-from ..process.child import Ended, NotStarted, Program, Started, ended_with, read_ready
+from ..process.child import ChildProcess, Ended, NotStarted, Started, ended_with, read_ready
 from ..process.tree import FILE_LOCKS
 from . import bootstrap
 from .rg_landlock import LIBRARIES, is_static
@@ -49,7 +49,7 @@ class View:
         self._stands = self._stood = False
         self._settled: asyncio.Future[None] = self._loop.create_future()
         try:
-            self._process: Program | None = bootstrap.start(_MODULE, arguments, pass_fds=(theirs.fileno(),))
+            self._process: ChildProcess | None = bootstrap.start(_MODULE, arguments, pass_fds=(theirs.fileno(),))
         except BaseException:
             self._orders.close()
             raise

@@ -5,6 +5,7 @@ import os
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
+PR_SET_NAME = 15
 PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
@@ -30,3 +31,9 @@ def prctl(option: int, *arguments: int) -> None:
     if _libc.prctl(option, *padded) < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), f"prctl {option}")
+
+
+def set_name(name: str) -> None:
+    """Give this process the name that ps shows; the kernel keeps 15 bytes of it."""
+    text = ctypes.create_string_buffer(name.encode())
+    _libc.prctl(PR_SET_NAME, text, ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))

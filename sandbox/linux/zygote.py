@@ -1,10 +1,12 @@
-"""The process that starts sandboxed programs: single-threaded, with an empty environment, so that it can fork.
+"""The zygote, from which the supervisors of programs are forked: single-threaded, with an empty environment.
 
-    server -> launcher -> keeper (one a program) -> the confined program
+    server -> zygote -> supervisor (one a program) -> the program
 
 A server with threads cannot fork safely, and a second interpreter for each program costs four times the
-confinement itself. Requests come over a socket: a JSON object with the descriptors of the program's streams and
-of a socket on which the keeper reports (keeper.py).
+confinement itself. A request is a message that says nothing, with descriptors: of the program's three streams, of the socket
+on which its supervisor reports (program_supervisor.py), of the job, and of a plain program's folder. Only the
+supervisor reads the job: a sandboxed program may run in a fork of this process, and would find in its memory what
+this process has read for others.
 """
 
 import array
@@ -18,21 +20,21 @@ import socket
 from types import FrameType
 
 from . import confine
-from .keeper import Keeper
-from .syscalls import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
+from .program_supervisor import ProgramSupervisor
+from .syscalls import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl, set_name
 
-LARGEST_REQUEST = 128 * 1024
-DESCRIPTORS = 4
-"""stdin, stdout, stderr and the keeper's end of its socket."""
+DESCRIPTORS = 5
+"""stdin, stdout, stderr, the supervisor's end of its socket and the job; a folder may follow."""
 
 
 def main(arguments: list[int]) -> None:
     """Serve requests until the socket closes. Arguments: its descriptor, the pid of the server."""
     descriptor, parent = arguments
+    set_name("tbx-zygote")
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return
-    # Whatever outlives its keeper comes here, and is ended here.
+    # Whatever outlives its supervisor comes here, and is ended here.
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     os.environ.clear()
     requests = socket.socket(fileno=descriptor)
@@ -42,7 +44,7 @@ def main(arguments: list[int]) -> None:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _noticed)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    keepers: set[int] = set()
+    supervisors: set[int] = set()
     poll = select.poll()
     poll.register(requests, select.POLLIN)
     poll.register(woken, select.POLLIN)
@@ -57,23 +59,27 @@ def main(arguments: list[int]) -> None:
         ready = {fd for fd, _ in poll.poll()}
         if woken in ready:
             os.read(woken, 4096)
-            _reap(keepers)
+            _reap(supervisors)
         if requests.fileno() not in ready:
             continue
-        job, descriptors = _receive(requests)
-        if job is None:
+        descriptors = _receive(requests)
+        if not descriptors:
             return
-        keepers.add(_start(job, descriptors, [requests.fileno(), woken, wake]))
+        supervisors.add(_start(descriptors, [requests.fileno(), woken, wake]))
 
 
-def _start(job: bytes, descriptors: list[int], ours: list[int]) -> int:
+def _start(descriptors: list[int], ours: list[int]) -> int:
     pid = os.fork()
     if pid == 0:
         try:
             signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             for fd in ours:
                 os.close(fd)
-            Keeper(json.loads(job), descriptors[:3], socket.socket(fileno=descriptors[3])).run()
+            control = socket.socket(fileno=descriptors[3])
+            with open(descriptors[4], "rb") as file:
+                job = json.load(file)
+            ProgramSupervisor(job, descriptors[:3], control, next(iter(descriptors[5:]), None)).run()
         finally:
             os._exit(1)
     for fd in descriptors:
@@ -81,8 +87,8 @@ def _start(job: bytes, descriptors: list[int], ours: list[int]) -> int:
     return pid
 
 
-def _reap(keepers: set[int]) -> None:
-    """Collect ended keepers, and end what a keeper left when it was killed itself."""
+def _reap(supervisors: set[int]) -> None:
+    """Collect ended supervisors, and end what a supervisor left when it was killed itself."""
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -90,31 +96,25 @@ def _reap(keepers: set[int]) -> None:
             return
         if pid == 0:
             break
-        keepers.discard(pid)
+        supervisors.discard(pid)
     with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
-        strays = set(map(int, file.read().split())) - keepers
+        strays = set(map(int, file.read().split())) - supervisors
     for pid in strays:
         os.kill(pid, signal.SIGKILL)
 
 
-def _receive(requests: socket.socket) -> tuple[bytes | None, list[int]]:
+def _receive(requests: socket.socket) -> list[int]:
+    """Return the descriptors of a request; none where the server is gone."""
     passed = array.array("i")
     room = socket.CMSG_SPACE((DESCRIPTORS + 1) * passed.itemsize)
     try:
-        data, ancillary, _, _ = requests.recvmsg(LARGEST_REQUEST, room, socket.MSG_CMSG_CLOEXEC)
+        _, ancillary, _, _ = requests.recvmsg(1, room, socket.MSG_CMSG_CLOEXEC)
     except OSError:
-        return None, []
+        return []
     for level, kind, content in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             passed.frombytes(content[: len(content) - len(content) % passed.itemsize])
-    if not data or len(passed) not in (DESCRIPTORS, DESCRIPTORS + 1):
-        return None, []
-    descriptors = list(passed)
-    if len(descriptors) > DESCRIPTORS:
-        # A job too long for a message.
-        with open(descriptors.pop(), "rb") as file:
-            data = file.read()
-    return data, descriptors
+    return list(passed) if len(passed) >= DESCRIPTORS else []
 
 
 def _noticed(number: int, frame: FrameType | None) -> None:

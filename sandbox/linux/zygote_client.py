@@ -1,4 +1,4 @@
-"""The server's side of the launcher: starts it once, asks it for programs, and holds each until its end."""
+"""The server's side of the zygote: starts it once, asks it for programs, and holds each until its end."""
 
 import array
 import asyncio
@@ -8,40 +8,41 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anyio import CancelScope
 
 from ...safety.errors import Code, ToolError
 from ..process import tree
-from ..process.child import Ended, Pipes, Program, Usage, ended_with, read_ready
+from ..process.child import ChildProcess, Ended, Pipes, Usage, ended_with, read_ready
 from ..process.tree import Process
 from . import bootstrap
+from .program_supervisor import KILL, TERMINATE
 
 _MODULE = "toolbox_mcp.sandbox.linux.zygote"
 _START = 30.0  # seconds; a guess, for a machine that is a thousand times slower than usual
 _SETUP = 20.0  # seconds to set one sandbox up; likewise
-_END = 1.0  # seconds in which a keeper ends everything
+_END = 1.0  # seconds in which a supervisor ends everything
 _TRIES = 200
 _PAUSE = 0.01  # seconds between tries to hand a job over
 _LARGEST_REPORT = 64 * 1024
-_LARGEST_MESSAGE = 64 * 1024  # bytes; what is longer goes as a file, for the system bounds what a socket takes
 
 
 class SetupFailed(Exception):
     """A sandbox could not be set up. The message is for the operator: it may name paths."""
 
 
-class Held(Pipes):
-    """A sandboxed program: its pipes, its scratch folder (a descriptor), and its end. Fits runner.attend.
+class SupervisedProcess(Pipes):
+    """A program below its supervisor: its pipes and its end; of a sandboxed one the scratch folder (a descriptor).
 
-    ready: resolves when the sandbox stands. program: pid of the program, where the host sees it as a child of the
-    keeper. folder: the scratch folder's path, where it is one of the host's; its maker removes it.
+    pid: the supervisor's. program: the program's, where the host sees it as a child of the supervisor. ready: resolves when it
+    runs. ended: when it has ended; gone: when nothing of it is left. folder: the scratch folder's path, where it is
+    one of the host's; its maker removes it.
     """
 
-    def __init__(self, control: socket.socket, pipes: tuple[int, int, int]) -> None:
-        """Take our ends of the pipes and of the keeper's socket."""
+    def __init__(self, control: socket.socket, pipes: tuple[int | None, int | None, int | None]) -> None:
+        """Take our ends of the pipes and of the supervisor's socket."""
         super().__init__(*pipes)
         self._control: socket.socket | None = control
         self.started = time.monotonic()
@@ -52,36 +53,36 @@ class Held(Pipes):
         self.folder: str | None = None
         self.ready: asyncio.Future[None] = self._loop.create_future()
         self.ended: asyncio.Future[None] = self._loop.create_future()
-        self._silent: asyncio.Future[None] = self._loop.create_future()
-        self._result: Ended | None = None
-        self._keeper: Process | None = None
+        self.gone: asyncio.Future[None] = self._loop.create_future()
+        self._runs = False
+        self.result: Ended | None = None
+        self._supervisor: Process | None = None
         self.trouble: str | None = None
+        self.failure: OSError | None = None
         control.setblocking(False)
         self._loop.add_reader(control.fileno(), self._report)
 
-    def remember(self, processes: Iterable[Process]) -> None:
-        """Do nothing: the keeper cannot lose a process."""
+    def terminate(self) -> None:
+        """Ask the program and all that it started to end."""
+        self._ask(TERMINATE)
 
-    def sweep(self, *, leader: bool) -> int:
-        """Ask the keeper to end the program with all it started; return 1 while there is something to end."""
-        if leader and self._control is not None and not self._silent.done():
-            with contextlib.suppress(OSError):
-                self._control.shutdown(socket.SHUT_WR)
-        return 0 if self._silent.done() else 1
+    def kill(self) -> None:
+        """Begin to kill the program and all that it started."""
+        self._ask(KILL)
 
     async def bury(self) -> Ended:
-        """End the program if it has not ended, see that nothing of it is left, and close the pipes."""
+        """Kill what has not ended, see that nothing is left, and close the pipes. It takes a second at most."""
         try:
-            if not self._silent.done():
-                self.sweep(leader=not self.ended.done())
+            if not self.gone.done():
+                self.kill()
                 with CancelScope(shield=True):
-                    await asyncio.wait([self._silent], timeout=_END)
+                    await asyncio.wait([self.gone], timeout=_END)
         finally:
             self._release()
-        return self._result or ended_with(-signal.SIGKILL)
+        return self.result or ended_with(-signal.SIGKILL)
 
     def lives(self) -> bool:
-        """Tell whether the program has not ended, also where the event loop has not come to hear of it."""
+        """Return True while the program has not ended, also where the event loop has not come to hear of it."""
         while self._control is not None and not self.ended.done():
             try:
                 self._control.recv(1, socket.MSG_PEEK)
@@ -103,20 +104,31 @@ class Held(Pipes):
         taken, self.scratch = self.scratch, None
         return taken
 
+    def _ask(self, what: bytes) -> None:
+        if self._control is not None and not self.gone.done():
+            with contextlib.suppress(OSError):
+                self._control.send(what)
+
     def _release(self) -> None:
-        if not self._silent.done() and self._keeper is not None:
-            # A keeper that does not answer for a second: it goes, and the launcher ends what it leaves.
-            for process in [*tree.descendants(self.pid), self._keeper]:
+        if not self.gone.done() and self._supervisor is not None:
+            # A supervisor that does not answer for a second: it goes, and the zygote ends what it leaves.
+            for process in [*tree.descendants(self.pid), self._supervisor]:
                 tree.kill(process)
         self._hang_up()
         self.close_all()
+
+    def _reap(self, tries: int = 10) -> None:
+        """Reap a supervisor that outlived the zygote, and so became a child of this process."""
+        with contextlib.suppress(ChildProcessError):
+            if self.pid and os.waitpid(self.pid, os.WNOHANG)[0] == 0 and tries:
+                self._loop.call_later(_PAUSE, self._reap, tries - 1)
 
     def _hang_up(self) -> None:
         if self._control is not None:
             self._loop.remove_reader(self._control.fileno())
             self._control.close()
             self._control = None
-        for future in (self.ready, self.ended, self._silent):
+        for future in (self.ready, self.ended, self.gone):
             if not future.done():
                 future.set_result(None)
 
@@ -136,87 +148,110 @@ class Held(Pipes):
                 passed.frombytes(content[: len(content) - len(content) % passed.itemsize])
         if not data:
             self._hang_up()
+            self._reap()
             return
         self._take(json.loads(data), list(passed))
 
     def _take(self, message: Mapping[str, Any], descriptors: list[int]) -> None:
-        if "keeper" in message:
-            self.pid = message["keeper"]
+        if "supervisor" in message:
+            self.pid = message["supervisor"]
             self.helpers = frozenset([self.pid, *message["helpers"]])
             self.program = message.get("program")
-            self._keeper = tree.look(self.pid)
+            self._supervisor = tree.look(self.pid)
         if "ready" in message:
+            self._runs = True
             self.scratch = descriptors.pop(0) if descriptors else None
-        # The keeper and pid 1 of its program's namespace speak over one socket, and either may come first.
-        if self.pid and self.scratch is not None and not self.ready.done():
+        # The supervisor and pid 1 of its program's namespace speak over one socket, and either may come first.
+        if self.pid and self._runs and not self.ready.done():
             self.ready.set_result(None)
         if "error" in message and self.trouble is None:
             self.trouble = message["error"]
+            self.failure = OSError(message["errno"] or 0, self.trouble, message.get("step"))
         if "ended" in message:
             code = os.waitstatus_to_exitcode(message["ended"])
-            self._result = ended_with(code, Usage(message["cpu"], message["peak"]))
+            self.result = ended_with(code, Usage(message["cpu"], message["peak"]))
             if not self.ended.done():
                 self.ended.set_result(None)
         for fd in descriptors:
             os.close(fd)
 
 
-class Launcher:
-    """Starts the launcher process at the first request, and again when it has died."""
+class Zygote:
+    """Starts the zygote at the first request, and again when it has died."""
 
     def __init__(self) -> None:
         """Start nothing yet."""
-        self._program: Program | None = None
+        self._program: ChildProcess | None = None
         self._requests: socket.socket | None = None
         self._starting = asyncio.Lock()
 
     @property
     def pid(self) -> int | None:
-        """The pid of the launcher process, None where it does not run."""
+        """The pid of the zygote, None where it does not run."""
         return self._program.pid if self._program is not None else None
 
-    async def start(self, job: Mapping[str, Any]) -> Held:
+    async def start(self, job: Mapping[str, Any]) -> SupervisedProcess:
         """Start a program in a sandbox and return it when the sandbox stands. Raises SetupFailed."""
-        message = json.dumps(job).encode()
-        held, theirs = _connect()
-        if len(message) > _LARGEST_MESSAGE:
-            theirs.append(bootstrap.in_memory(message))
-            message = b"{}"
-        try:
-            await self._request(message, theirs)
-            await asyncio.wait([held.ready, held.ended], timeout=_SETUP, return_when=asyncio.FIRST_COMPLETED)
-            if held.scratch is None or held.trouble:
-                said = read_ready(held.stderr, 4096) if held.stderr is not None else None
-                words = (said or b"").decode("utf-8", "replace").strip()[-500:]
-                raise SetupFailed(words or held.trouble or "the sandbox did not come up")
-        except BaseException:
-            await held.discard()
-            raise
-        return held
+        process = await self._started(job, _pipes())
+        if process.scratch is None or process.trouble:
+            said = read_ready(process.stderr, 4096) if process.stderr is not None else None
+            words = (said or b"").decode("utf-8", "replace").strip()[-500:]
+            await process.discard()
+            raise SetupFailed(words or process.trouble or "the sandbox did not come up")
+        return process
 
-    async def _request(self, message: bytes, descriptors: list[int]) -> None:
-        """Hand a job and its descriptors over, which are closed here."""
+    async def start_plain(
+        self, job: Mapping[str, Any], folder: int, *, stdin: bool, terminal: int | None
+    ) -> SupervisedProcess:
+        """Start a program as this process would and return it when it runs.
+
+        folder: a descriptor of where it runs. terminal: one that becomes its three streams. Raises OSError, SetupFailed.
+        """
+        ends = ((None, None, None), [terminal] * 3, []) if terminal is not None else _pipes(feed=stdin)
+        process = await self._started({**job, "mode": "plain"}, ends, folder)
+        if process.program is None:
+            await process.discard()
+            raise process.failure or SetupFailed(process.trouble or "its supervisor did not come up")
+        return process
+
+    async def _started(self, job: Mapping[str, Any], ends: "_Ends", *folder: int) -> SupervisedProcess:
+        ours, theirs, lent = ends
+        control, far_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        process = SupervisedProcess(control, ours)
+        text = bootstrap.in_memory(json.dumps(job).encode())
+        try:
+            try:
+                await self._request([*theirs, far_control.fileno(), text, *folder])
+            finally:
+                far_control.close()
+                for fd in (text, *lent):
+                    os.close(fd)
+            await asyncio.wait([process.ready, process.ended], timeout=_SETUP, return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            await process.discard()
+            raise
+        return process
+
+    async def _request(self, descriptors: Sequence[int]) -> None:
+        """Hand a job over by its descriptors."""
         passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         try:
             for _ in range(_TRIES):
                 requests = await self._ready()
                 try:
-                    requests.sendmsg([message], passed)
+                    requests.sendmsg([b"?"], passed)
                     return
                 except BlockingIOError:
                     await asyncio.sleep(_PAUSE)
                 except (BrokenPipeError, ConnectionResetError):
                     # Killed just now, and the event loop has not heard of it yet.
                     await self.aclose()
-            raise SetupFailed("the launcher takes no requests")
+            raise SetupFailed("the zygote takes no requests")
         except OSError as failure:
-            raise SetupFailed(f"the launcher is gone: {failure}") from None
-        finally:
-            for fd in descriptors:
-                os.close(fd)
+            raise SetupFailed(f"the zygote is gone: {failure}") from None
 
     async def aclose(self) -> None:
-        """End the launcher and every program it holds."""
+        """End the zygote and every program in a sandbox. A plain program is ended by its supervisor."""
         program, self._program = self._program, None
         if self._requests is not None:
             self._requests.close()
@@ -256,20 +291,27 @@ class Launcher:
         except OSError:
             greeting = b""
         if not greeting:
-            said = os.read(self._program.stderr, 4096) if self._program.stderr is not None else b""
+            said = read_ready(self._program.stderr, 4096) if self._program.stderr is not None else None
+            words = (said or b"").decode("utf-8", "replace")[-500:] or "it does not answer"
             await self.aclose()
-            raise SetupFailed(f"the launcher did not start: {said.decode('utf-8', 'replace')[-500:]}")
+            raise SetupFailed(f"the zygote did not start: {words}")
 
 
-def _connect() -> tuple[Held, list[int]]:
-    """Make the pipes and the socket of one program; return our ends as Held, and the other ends."""
-    stdin, feed = os.pipe()
+_Ends = tuple[tuple[int | None, int | None, int | None], Sequence[int], Sequence[int]]
+"""Our ends of a program's streams, its ends, and what of those is to be closed when they are handed over."""
+
+
+def _pipes(*, feed: bool = True) -> _Ends:
     out, stdout = os.pipe()
     err, stderr = os.pipe()
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    for fd in (feed, out, err):
-        os.set_blocking(fd, False)
-    return Held(ours, (feed, out, err)), [stdin, stdout, stderr, theirs.detach()]
+    if feed:
+        stdin, write = os.pipe()
+    else:
+        stdin, write = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), None
+    for fd in (write, out, err):
+        if fd is not None:
+            os.set_blocking(fd, False)
+    return (write, out, err), [stdin, stdout, stderr], [stdin, stdout, stderr]
 
 
 def unavailable(name: str, reason: str) -> ToolError:

@@ -3,19 +3,20 @@
 import asyncio
 import contextlib
 import os
-import signal
-import sys
+import termios
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ...safety.errors import Code, ToolError
-from . import tree
-from .child import CHUNK, Ended, Program, ended_with, read_ready
+from .child import CHUNK, Child, Ended, read_ready
 from .output_buffer import Unread
 from .runner import signal_name
-from .spawn import Rlimits, spawn
+from .spawn import Rlimits, start
+
+if TYPE_CHECKING:
+    from ..linux.zygote_client import Zygote
 
 Status = Literal["running", "exited", "killed"]
 Matcher = Callable[[str], Awaitable[bool]]
@@ -27,9 +28,8 @@ INPUT_SECONDS = 5.0
 TERM_SECONDS = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 
+_LOOK = 0.02  # seconds between two looks at the time at which a process is killed
 _DRAIN = 0.1  # seconds for the last output of a process that ended
-_ORPHANS = 1.0  # seconds between two looks whether what an ended process left is still there
-_LOOK = 0.02  # seconds between two looks at a tree that is to end
 _MATCH_EVERY = 0.05  # seconds between two searches in output that keeps coming
 _REST = 0.005  # seconds of not reading a stream whose unread output is dropped anyway: some 50 MB/s
 _WINDOW = (24, 80)  # lines and columns of a terminal, as most programs assume where they cannot ask
@@ -49,69 +49,36 @@ class Output:
     signal: str | None = None
 
 
-class Background:
-    """A process that outlives the call that started it. Made in a coroutine, ended by kill()."""
+class BackgroundProcess:
+    """A process that outlives the call that started it. Made by start_background(), ended by kill()."""
 
     def __init__(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str | int,
-        env: Mapping[str, str],
-        memory: int | None,
-        stdin: bool,
-        pty: bool,
-        on_output: Callable[[str], None],
+        self, program: Child, *, terminal: int | None, accepts_input: bool, on_output: Callable[[str], None]
     ) -> None:
-        """Start argv; ToolError(unavailable) where it is not installed. on_output gets the name of a stream."""
+        """Read a program. terminal: our end of the one that it runs on. on_output gets the name of a stream."""
         self._loop = asyncio.get_running_loop()
         self._on_output = on_output
-        self._terminal: tuple[int, int] | None = None
-        rlimits = Rlimits(data=memory) if memory else None
-        if pty:
-            self._program = self._on_terminal(argv, cwd, env, rlimits)
-        else:
-            self._program = spawn(argv, cwd=cwd, env=env, rlimits=rlimits, stdin=stdin)
-        self.pid = self._program.pid
+        self._terminal = terminal
+        self._program = program
+        self.pid = program.pid if program.program is None else program.program
         self.started = time.monotonic()
         self.ended: float | None = None
         self._ended: Ended | None = None
         self._killed = False
         self._ending: asyncio.Task[None] | None = None
-        self._patience = float("inf")
+        self._deadline = float("inf")
         self._silent = asyncio.Event()
-        self._accepts_input = stdin or pty
+        self._accepts_input = accepts_input
         self._writing = asyncio.Lock()
         self._changed = asyncio.Event()
-        self._streams = {"stdout": Unread()} if pty else {"stdout": Unread(), "stderr": Unread()}
+        names = ("stdout", "stderr") if terminal is None else ("stdout",)
+        self._streams = {name: Unread() for name in names}
         self._open: dict[str, int] = {}
         for name in self._streams:
-            fd = self._terminal[0] if self._terminal else getattr(self._program, name)
+            fd = getattr(program, name) if terminal is None else terminal
             self._open[name] = fd
             self._loop.add_reader(fd, self._read, name)
         self._finishing = self._loop.create_task(self._finish())
-
-    def _on_terminal(
-        self, argv: Sequence[str], cwd: str | int, env: Mapping[str, str], rlimits: Rlimits | None
-    ) -> Program:
-        if sys.platform == "win32":
-            raise ToolError(Code.UNSUPPORTED_PLATFORM, "pty is not offered on Windows")
-        import termios
-
-        ours, theirs = os.openpty()
-        try:
-            os.set_blocking(ours, False)
-            # One without a size has no columns, and programs that divide its width fail.
-            termios.tcsetwinsize(theirs, _WINDOW)
-            # Programs that find no TERM complain; with this one they leave escape sequences out.
-            program = spawn(argv, cwd=cwd, env={"TERM": "dumb", **env}, rlimits=rlimits, terminal=os.ttyname(theirs))
-        except BaseException:
-            os.close(ours)
-            os.close(theirs)
-            raise
-        # Held here too, it keeps the terminal from hanging up before the program has opened it.
-        self._terminal = (ours, theirs)
-        return program
 
     @property
     def status(self) -> Status:
@@ -121,14 +88,9 @@ class Background:
         return "killed" if self._killed or (self._ended and self._ended.signal) else "exited"
 
     @property
-    def held(self) -> bool:
-        """Whether the process has ended and is left unreaped, because something that it started lives on."""
-        return self.ended is not None and not self._finishing.done()
-
-    @property
     def lives(self) -> bool:
         """Whether the process, or something that it started, is alive."""
-        return self.ended is None or self.held
+        return not self._finishing.done()
 
     @property
     def exit_code(self) -> int | None:
@@ -184,12 +146,12 @@ class Background:
     async def write(self, data: bytes, *, end: bool) -> None:
         """Give the process input, and with end the end of it. ToolError where it takes none."""
         async with self._writing:
-            fd = self._terminal[0] if self._terminal else self._program.stdin
+            fd = self._program.stdin if self._terminal is None else self._terminal
             if not self._accepts_input:
                 raise ToolError(Code.REFUSED, "it was started without stdin", "start it with stdin or pty")
             if self.ended is not None or fd is None:
                 raise ToolError(Code.REFUSED, "it takes no more input: it has ended, or its input is closed")
-            if end and self._terminal:
+            if end and self._terminal is not None:
                 # On a line that has begun the first one only delivers the line.
                 data += _END_OF_FILE if data.endswith(b"\n") or not data else _END_OF_FILE * 2
             sent = 0
@@ -226,61 +188,47 @@ class Background:
         """End the process and everything it started: SIGTERM, grace seconds, SIGKILL. False when it had ended.
 
         The last output is there to be taken afterwards. Cancellation does not stop the killing; of several calls
-        the one with the least patience counts.
+        the earliest end of the grace counts.
         """
         running = self.ended is None
         self._killed = self._killed or running
-        self._patience = min(self._patience, self._loop.time() + grace)
+        self._deadline = min(self._deadline, self._loop.time() + grace)
         if self._ending is None:
             self._ending = self._loop.create_task(self._end())
         await asyncio.shield(self._ending)
         return running
 
     async def _end(self) -> None:
-        self._terminate()
-        while self._alive() and self._loop.time() < self._patience:  # noqa: ASYNC110 - the kernel tells of no tree's end
-            await asyncio.sleep(_LOOK)
+        self._program.terminate()
+        while not self._program.gone.done() and (left := self._deadline - self._loop.time()) > 0:
+            # A later call may have moved the deadline forward.
+            await asyncio.wait([self._program.gone], timeout=min(left, _LOOK))
+            if self._program.ended.done() and self._program.program == self._program.pid:
+                # A child that nobody supervises tells nothing of what it started.
+                break
         self._finishing.cancel()
-        # Once more for what was born meanwhile; then its last words are read before the descriptors go.
-        self._program.sweep(leader=not self._program.ended.done())
-        self._hang_up()
+        self._program.kill()
+        await asyncio.wait([self._program.gone], timeout=_DRAIN)
         await self._drain()
-        ended = await self._program.bury()
-        if self._ended is None:
-            self._over(ended)
+        self._over(await self._program.bury())
         self._let_go()
 
-    def _terminate(self) -> None:
-        """Ask everything to end. What is stopped is woken, or it could not."""
-        found = [process for process in self._program.family() if not process.dead]
-        if not self._program.ended.done():
-            # Not reaped, so the number is still that of its group.
-            with contextlib.suppress(OSError):
-                os.killpg(self.pid, signal.SIGTERM)
-                os.killpg(self.pid, signal.SIGCONT)
-        for process in found:
-            tree.kill(process, signal.SIGTERM)
-            tree.kill(process, signal.SIGCONT)
-
-    def _alive(self) -> bool:
-        return not self._program.ended.done() or any(not process.dead for process in self._program.family())
-
     async def _finish(self) -> None:
-        """Wait for the end of the leader, for what it wrote last, and for those it left."""
-        await self._program.ended
-        self._hang_up()
+        """Wait for the end of the process, for what it wrote last, and for those it left."""
+        # Cancelling this task must not cancel what others wait for.
+        await asyncio.wait([self._program.ended])
         await self._drain()
-        while any(not process.dead for process in self._program.family()):
-            # Its pid finds its orphans, so it stays unreaped as long as there are some.
-            if self._ended is None:
-                self._over(_status(self.pid))
-            await asyncio.sleep(_ORPHANS)
-        ended = self._program.reap()
-        if self._ended is None:
-            self._over(ended)
+        await asyncio.wait([self._program.gone], timeout=_DRAIN)
+        if not self._program.gone.done() and self._program.result is not None:
+            self._over(self._program.result)
+            # With the last of what it left its supervisor goes.
+            await asyncio.wait([self._program.gone])
+        self._over(await self._program.bury())
         self._let_go()
 
     def _over(self, ended: Ended) -> None:
+        if self._ended is not None:
+            return
         self._ended = ended
         self.ended = time.monotonic()
         self._changed.set()
@@ -315,7 +263,7 @@ class Background:
 
     def _close(self, name: str) -> None:
         fd = self._open.pop(name)
-        if self._terminal:
+        if self._terminal is not None:
             self._loop.remove_reader(fd)
         else:
             self._program.close(name)
@@ -323,29 +271,46 @@ class Background:
             self._silent.set()
             self._changed.set()
 
-    def _hang_up(self) -> None:
-        """Let go of the terminal's other end, so that what the program wrote to it comes to an end."""
-        if self._terminal and self._terminal[1] >= 0:
-            os.close(self._terminal[1])
-            self._terminal = (self._terminal[0], -1)
-
     def _let_go(self) -> None:
         for name in tuple(self._open):
             self._close(name)
-        if self._terminal:
-            self._hang_up()
-            os.close(self._terminal[0])
+        if self._terminal is not None:
+            os.close(self._terminal)
             self._terminal = None
+
+
+async def start_background(
+    zygote: "Zygote",
+    argv: Sequence[str],
+    *,
+    cwd: str | int,
+    env: Mapping[str, str],
+    memory: int | None,
+    stdin: bool,
+    pty: bool,
+    on_output: Callable[[str], None],
+) -> BackgroundProcess:
+    """Start argv; ToolError(unavailable) where it is not installed. on_output gets the name of a stream."""
+    rlimits = Rlimits(data=memory) if memory else None
+    if not pty:
+        program = await start(zygote, argv, cwd=cwd, env=env, rlimits=rlimits, stdin=stdin)
+        return BackgroundProcess(program, terminal=None, accepts_input=stdin, on_output=on_output)
+    ours, theirs = os.openpty()
+    try:
+        os.set_blocking(ours, False)
+        # One without a size has no columns, and programs that divide its width fail.
+        termios.tcsetwinsize(theirs, _WINDOW)
+        # Programs that find no TERM complain; with this one they leave escape sequences out.
+        env = {"TERM": "dumb", **env}
+        program = await start(zygote, argv, cwd=cwd, env=env, rlimits=rlimits, terminal=theirs)
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    return BackgroundProcess(program, terminal=ours, accepts_input=True, on_output=on_output)
 
 
 def _resolve(ready: asyncio.Future[None]) -> None:
     if not ready.done():
         ready.set_result(None)
-
-
-def _status(pid: int) -> Ended:
-    """Tell how a child ended without reaping it."""
-    found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    if found is None:
-        return ended_with(0)
-    return ended_with(found.si_status if found.si_code == os.CLD_EXITED else -found.si_status)

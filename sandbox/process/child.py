@@ -3,21 +3,16 @@
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Protocol
 
 from anyio import CancelScope
-
-from . import tree
-from .tree import Origin, Process
-
-if sys.platform != "win32":
-    import resource
 
 CHUNK = 64 * 1024
 """Bytes of one read: what a pipe holds. One read a loop turn and stream keeps the loop responsive."""
@@ -73,7 +68,7 @@ class Started(Protocol):
         ...
 
 
-class Spawned:
+class StartedByPopen:
     """What subprocess.Popen has started."""
 
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
@@ -122,32 +117,30 @@ def ended_with(code: int, usage: Usage | None = None) -> Ended:
 
 
 class Child(Protocol):
-    """A running program as the runner needs it; Program is one, a sandboxed program another.
+    """A running program: SupervisedProcess on Linux; ChildProcess elsewhere, and for what starts nothing itself.
 
-    helpers: pids below (and maybe including) pid that are not the program's own.
+    pid: the process whose descendants are watched. program: the program's own, where it is known. helpers: pids at
+    and below pid that are not the program's own. ended: resolves when the program has ended, with the result; gone:
+    when nothing that it started is left.
     """
 
     stdin: int | None
     stdout: int | None
     stderr: int | None
+    pid: int
+    program: int | None
+    helpers: frozenset[int]
+    started: float
     ended: asyncio.Future[None]
+    gone: asyncio.Future[None]
+    result: Ended | None
 
-    @property
-    def pid(self) -> int:
-        """The process whose descendants are watched."""
+    def terminate(self) -> None:
+        """Ask the program and all that it started to end."""
         ...
 
-    @property
-    def helpers(self) -> frozenset[int]:
-        """Pids that do not count."""
-        ...
-
-    def remember(self, processes: Iterable[Process]) -> None:
-        """Note descendants while their parentage can still be seen."""
-        ...
-
-    def sweep(self, *, leader: bool) -> int:
-        """Begin to kill what the program started, with leader=True itself too."""
+    def kill(self) -> None:
+        """Begin to kill the program and all that it started."""
         ...
 
     def close(self, name: str) -> None:
@@ -184,26 +177,26 @@ class Pipes:
             self.close(name)
 
 
-class Program(Pipes):
-    """A running program: its leader process, the pipes to it, and everything it starts.
+class ChildProcess(Pipes):
+    """A child of this process, which leads a session: its pipes and its end.
 
-    ended: resolves when the leader has exited; the leader stays a zombie until reap(), so that its pid cannot come
-    to mean something else.
+    It stays a zombie until bury(), so that its pid cannot come to mean something else. What it starts is ended with
+    its group, and where there is no subreaper (macOS) by its mark.
     """
 
-    def __init__(self, started: Started, marker: str, locks: int = 0) -> None:
+    def __init__(self, started: Started, marker: str = "") -> None:
         super().__init__(started.stdin, started.stdout, started.stderr)
         self._started = started
+        self._marker = marker
         self.pid = started.pid
+        self.program: int | None = self.pid
         self.helpers: frozenset[int] = frozenset()
         self.started = time.monotonic()
-        seen = tree.look(self.pid)
-        self.origin = Origin(self.pid, seen.start if seen else 0, marker, locks)
-        self.known: dict[int, Process] = {}
         self.ended: asyncio.Future[None] = self._loop.create_future()
+        self.gone: asyncio.Future[None] = self._loop.create_future()
         self._pidfd: int | None = None
         self._poll: asyncio.TimerHandle | None = None
-        self._result: Ended | None = None
+        self.result: Ended | None = None
         if hasattr(os, "pidfd_open"):
             # No descriptor is left, or it was collected already, by whom it fell to when the one who started it died.
             with contextlib.suppress(OSError):
@@ -213,70 +206,51 @@ class Program(Pipes):
         else:
             self._look_again()
 
-    def remember(self, processes: Iterable[Process]) -> None:
-        """Note descendants while their parentage can still be seen."""
-        self.known.update((process.pid, process) for process in processes)
+    def terminate(self) -> None:
+        """Ask it and its group to end. What is stopped is woken, or it could not."""
+        self._signal(signal.SIGTERM)
+        self._signal(signal.SIGCONT)
 
-    def family(self) -> list[Process]:
-        """Return what the program started that still exists; nothing once the leader is reaped.
-
-        From then on its number may be that of somebody else's process, group or session.
-        """
-        if self._result is not None:
-            return []
-        found = tree.family(self.origin, self.known.values())
-        self.remember(found)
-        return found
-
-    def sweep(self, *, leader: bool) -> int:
-        """Kill everything the program started, with leader=True itself too; return how many were alive.
-
-        One quick round that does not wait; bury() makes sure. Once the leader is reaped there is nothing to kill.
-        """
-        if self._result is not None:
-            return 0
-        age = time.monotonic() - self.started
-        found = tree.end(self.origin, self.known.values(), leader=leader, thorough=leader or age > 1)
-        self.remember(found)
-        return len(found)
+    def kill(self) -> None:
+        """Kill it and its group; once it is collected there is nothing to kill."""
+        self._signal(signal.SIGKILL)
 
     async def bury(self) -> Ended:
-        """Kill the program with everything it started, see them dead, collect it and close the pipes.
-
-        Cancellation does not interrupt this, and it takes a second at most.
-        """
+        """Kill it, see it dead, collect it and close the pipes. Cancellation does not interrupt this."""
         try:
-            if self._result is None:
-                over = self.ended.done()
-                alive = self.sweep(leader=not over)
-                if alive or not over:
-                    with CancelScope(shield=True):
-                        await self._until_dead()
+            self.kill()
+            if not self.ended.done() and not self._started.is_over():
+                with CancelScope(shield=True):
+                    await asyncio.wait([self.ended], timeout=_KILL_DEADLINE)
         finally:
-            ended = self.reap()
-        return ended
+            if not self.gone.done():
+                # Else unkillable for a second: in an uninterruptible sleep of the kernel. It stays a child.
+                self.result = self._started.collect() or ended_with(-signal.SIGKILL)
+                self.gone.set_result(None)
+            self._exited()
+            self.close_all()
+        assert self.result is not None
+        return self.result
 
-    async def _until_dead(self) -> None:
-        deadline = time.monotonic() + _KILL_DEADLINE
-        pause = 0.0005
-        while time.monotonic() < deadline:
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 0.02)
-            if self.sweep(leader=True) == 0 and (self.ended.done() or self._started.is_over()):
-                return
+    def _signal(self, number: int) -> None:
+        if self.gone.done():
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+        if sys.platform != "linux":
+            from .ps_sweep import descendants
 
-    def reap(self) -> Ended:
-        """Collect the leader and the dead it left to us, and let go of every descriptor."""
-        if self._result is None:
-            # Else unkillable for a second: in an uninterruptible sleep of the kernel. It stays a child.
-            self._result = self._started.collect() or ended_with(-signal.SIGKILL)
-            tree.reap(self.known.values())
-        self._forget()
-        self.close_all()
-        return self._result
+            for pid in descendants(self.pid, self._marker):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, number)
 
     def _exited(self) -> None:
-        self._forget()
+        if self._poll:
+            self._poll.cancel()
+        if self._pidfd is not None:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
         if not self.ended.done():
             self.ended.set_result(None)
 
@@ -285,14 +259,6 @@ class Program(Pipes):
             self._exited()
         else:
             self._poll = self._loop.call_later(_POLL, self._look_again)
-
-    def _forget(self) -> None:
-        if self._poll:
-            self._poll.cancel()
-        if self._pidfd is not None:
-            self._loop.remove_reader(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = None
 
 
 def _taken(pipe: IO[bytes] | None) -> int | None:

@@ -1,5 +1,7 @@
 """Where no process can adopt orphans (macOS): a server's programs are found by the mark in their environment.
 
+It has not been run: there was no macOS to run it on.
+
 Every program carries TOOLBOX_CALL=PID-RANDOM with the pid of the server that started it. A server ends what
 carries its own pid when it ends, and when it starts what carries the pid of a server that is gone, because one that
 was killed could not. What clears its environment is not found, and neither are programs of the system itself,
@@ -14,7 +16,8 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable
 
-from .tree import MARKER
+MARKER = "TOOLBOX_CALL"
+"""Name of the environment variable that marks everything one call has started."""
 
 GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL."""
@@ -61,6 +64,34 @@ def marks(lines: Iterable[str]) -> list[tuple[int, int]]:
         if pid.isdecimal() and int(pid) != os.getpid() and (mark := _MARK.search(command)):
             found.append((int(pid), int(mark[1])))
     return found
+
+
+def descendants(leader: int, marker: str) -> list[int]:
+    """Return the pids of what a program started, itself left out, as ps shows it."""
+    done = subprocess.run(
+        ["/bin/ps", "-A", "-E", "-ww", "-o", "pid=,ppid=,pgid=,state=,command="],
+        capture_output=True,
+        check=False,
+        env={"PATH": "/bin:/usr/bin"},
+    )
+    return parse_ps(done.stdout.decode("utf-8", "replace"), leader, marker)
+
+
+def parse_ps(listing: str, leader: int, marker: str) -> list[int]:
+    """Pick the living descendants of a program from lines of `pid ppid pgid state command-with-environment`."""
+    rows: dict[int, tuple[int, int, str, str]] = {}
+    for line in listing.splitlines():
+        fields = line.split(None, 4)
+        if len(fields) >= 4 and all(field.isdecimal() for field in fields[:3]):
+            rows[int(fields[0])] = (int(fields[1]), int(fields[2]), fields[3], fields[4] if len(fields) > 4 else "")
+    ours = {leader}
+    size = 0
+    while size != len(ours):
+        size = len(ours)
+        for pid, (parent, group, _, command) in rows.items():
+            if parent in ours or group == leader or f"{MARKER}={marker}" in command:
+                ours.add(pid)
+    return [pid for pid in ours - {leader, os.getpid()} if pid in rows and not rows[pid][2].startswith("Z")]
 
 
 def alive(pid: int) -> bool:

@@ -1,18 +1,21 @@
 """Run a program to its end: capped, on a deadline, and with nothing left behind."""
 
 import asyncio
-import contextlib
 import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ...safety.text import clean as plain
 from . import memory, tree
 from .capture import Capture, Keeper, Stream
 from .child import CHUNK, DRAIN, GRACE, Child, Ended, Feeder, Usage, read_ready
-from .spawn import Rlimits, spawn
+from .spawn import Rlimits, start
+
+if TYPE_CHECKING:
+    from ..linux.zygote_client import Zygote
 
 Seen = Callable[[str, bytes], None]
 """Takes a program's output as it comes: stdout or stderr, and a piece of it."""
@@ -60,6 +63,7 @@ class Finished:
 
 
 async def run(
+    zygote: "Zygote",
     argv: Sequence[str],
     *,
     cwd: str | os.PathLike[str] | int,
@@ -68,7 +72,6 @@ async def run(
     stdin: bytes = b"",
     capture: Capture | None = None,
     limits: Limits | None = None,
-    pass_fds: Sequence[int] = (),
     clean: Callable[[str], str] = plain,
     grace: float = 0,
     seen: Seen | None = None,
@@ -80,7 +83,7 @@ async def run(
     started is dead when this returns, also when it is cancelled. Raises ToolError(unavailable) where the program is not installed.
     """
     limits = limits or Limits()
-    program = spawn(argv, cwd=cwd, env=env, rlimits=limits.rlimits, pass_fds=pass_fds, stdin=bool(stdin))
+    program = await start(zygote, argv, cwd=cwd, env=env, rlimits=limits.rlimits, stdin=bool(stdin))
     return await attend(
         program,
         timeout=timeout,
@@ -117,11 +120,9 @@ async def attend(
             Feeder(child.stdin, stdin, lambda: child.close("stdin"))
         cause = await reading.until_ended(began + timeout)
         if cause == "wall" and grace:
-            # Not reaped, so the number is still that of its group.
-            with contextlib.suppress(OSError):
-                os.killpg(child.pid, signal.SIGTERM)
+            child.terminate()
             await asyncio.wait([child.ended], timeout=grace)
-        child.sweep(leader=cause is not None)
+        child.kill()
         await reading.drained(DRAIN)
     except BaseException:
         await child.bury()
@@ -246,7 +247,6 @@ class _Reading:
 
     def _look(self) -> str | None:
         found = tree.descendants(self.program.pid)
-        self.program.remember(found)
         living = {self.program.pid, *(process.pid for process in found if not process.dead)} - self.program.helpers
         held = memory.held(living, self.limits.memory)
         self.peak = max(self.peak, held)

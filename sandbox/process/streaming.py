@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from ...safety.text import clean
 from .capture import Capture, Keeper
-from .child import CHUNK, DRAIN, GRACE, Ended, Feeder, Program, Started, read_ready
+from .child import CHUNK, DRAIN, GRACE, ChildProcess, Ended, Feeder, Started, read_ready
 from .spawn import spawn
 
 _LITTLE = 4 * 1024  # bytes; a program that writes less at a time is left alone for a while
@@ -20,7 +20,7 @@ _ERRORS = Capture(4 * 1024, 12 * 1024)  # what is kept of stderr
 class Streaming:
     """A program that is read while it runs."""
 
-    def __init__(self, program: Program, deadline: float) -> None:
+    def __init__(self, program: ChildProcess, deadline: float) -> None:
         self._program = program
         self._loop = asyncio.get_running_loop()
         self._errors = Keeper(_ERRORS)
@@ -37,7 +37,7 @@ class Streaming:
 
     def kill(self) -> None:
         """End the program with everything it started; stdout ends, too."""
-        self._program.sweep(leader=True)
+        self._program.kill()
 
     @property
     def stderr_tail(self) -> str:
@@ -110,7 +110,7 @@ class Streaming:
                 # The leader is gone and its orphans may hold the pipe open for ever.
                 await asyncio.wait([ready], timeout=GRACE)
                 if not ready.done():
-                    self._program.sweep(leader=False)
+                    self._program.kill()
                     await asyncio.wait([ready], timeout=DRAIN)
                 if not ready.done():
                     self._program.close("stdout")

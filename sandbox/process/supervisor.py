@@ -100,47 +100,21 @@ def sweep(grace: float = SWEEP_GRACE, hurry: AbstractSet[int] = frozenset()) -> 
     The process must be a subreaper and nobody else may be waiting for its children. hurry: blocked signals of
     which one, arriving meanwhile, ends the grace.
     """
+    from . import tree
+
     start = time.monotonic()
     asked: set[int] = set()
-    while _reap():
-        over = time.monotonic() - start
-        if over > grace + SWEEP_LIMIT:
-            return False
-        found = descendants(os.getpid())
-        first = [pid for pid in found if pid not in asked]
-        for pid in found if over >= grace else first:
-            _signal(pid, signal.SIGKILL if over >= grace else signal.SIGTERM)
-            _signal(pid, signal.SIGCONT)
-        asked.update(first)
-        # Whoever forks faster than it is killed is met without a pause.
-        pause = 0.0 if over >= grace and first else ROUND
-        got = signal.sigtimedwait({signal.SIGCHLD} | hurry, pause)
+    while (over := time.monotonic() - start) < grace:
+        if not _reap():
+            return True
+        # Who was asked already is not asked again.
+        tree.terminate(os.getpid(), frozenset(asked))
+        asked.update(process.pid for process in tree.descendants(os.getpid()))
+        got = signal.sigtimedwait({signal.SIGCHLD} | hurry, min(ROUND, grace - over))
         if got is not None and got.si_signo in hurry:
-            grace = 0.0
-    return True
-
-
-def descendants(pid: int) -> list[int]:
-    """Return the process ids below pid that have not been reaped, nearest first. Linux.
-
-    Zombies count: one whose first thread ended looks like one while its other threads run.
-    """
-    children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            with open(f"/proc/{entry}/stat", "rb") as file:
-                # The name is in parentheses and may contain some itself.
-                fields = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue
-        if fields:
-            children.setdefault(int(fields[1]), []).append(int(entry))
-    found = [pid]
-    for parent in found:
-        found.extend(children.get(parent, ()))
-    return found[1:]
+            break
+    until = time.monotonic() + SWEEP_LIMIT
+    return tree.kill_children(_reap, lambda: time.monotonic() > until)
 
 
 def _prctl(option: int, value: int) -> None:

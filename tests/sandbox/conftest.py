@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from toolbox_mcp.sandbox.backends.container import Container
+from toolbox_mcp.sandbox.linux.zygote_client import Zygote
 
 MAKE_IMAGE = Path(__file__).with_name("make_image.sh")
 PATH = os.environ.get("PATH", os.defpath)
@@ -29,7 +30,7 @@ def image():
 
 @pytest.fixture
 def podman(tmp_path):
-    return Container("podman", env=ENV, state=tmp_path, options=OPTIONS)
+    return Container("podman", Zygote(), env=ENV, state=tmp_path, options=OPTIONS)
 
 
 def containers():

@@ -15,6 +15,7 @@ from tests.sandbox.conftest import ENV, OPTIONS, PATH, containers
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox.backends import self_test as attack
 from toolbox_mcp.sandbox.backends.container import ENGINE_FILTERS, Container, arguments
+from toolbox_mcp.sandbox.linux.zygote_client import Zygote
 from toolbox_mcp.sandbox.service import Sandbox, SandboxSettings
 from toolbox_mcp.sandbox.spec import MIB, FsPolicy, Job, Limits
 
@@ -179,7 +180,7 @@ print(reached(socket.AF_INET, ("127.0.0.1", PORT)), reached(socket.AF_UNIX, "\\0
 
 async def test_a_proxy_of_the_engine_is_not_told_to_the_program(image, tmp_path):
     env = ENV | {"http_proxy": "http://user:secret@127.0.0.1:9", "HTTPS_PROXY": "http://user:secret@127.0.0.1:9"}
-    podman = Container("podman", env=env, state=tmp_path, options=OPTIONS)
+    podman = Container("podman", Zygote(), env=env, state=tmp_path, options=OPTIONS)
     done = (await podman.run(Job(("env",), image=image))).finished
     assert "HOME=/tmp" in done.stdout.text.splitlines()
     assert "secret" not in done.stdout.text
@@ -225,7 +226,7 @@ async def test_a_podman_whose_service_is_elsewhere_filters_by_itself_and_is_degr
     log = tmp_path / "log"
     (tmp_path / "podman").write_text(f'#!/bin/sh\necho "$*" >>{log}\n[ "$1" != info ] || echo true\n')
     (tmp_path / "podman").chmod(0o755)
-    podman = Container("podman", env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, state=tmp_path)
+    podman = Container("podman", Zygote(), env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, state=tmp_path)
     assert (await podman.probe()).reasons == (ENGINE_FILTERS,)
     assert (await podman.run(Job(("true",), image="i"))).reasons == (ENGINE_FILTERS,)
     assert "no-new-privileges" in log.read_text()
@@ -242,7 +243,9 @@ async def test_a_language_that_the_image_lacks_is_unavailable(podman, job):
 
 
 async def test_what_the_engine_refuses_is_no_result(image, tmp_path):
-    podman = Container("podman", env=ENV, state=tmp_path, options=OPTIONS, run_options=("--memory-swappiness", "1000"))
+    podman = Container(
+        "podman", Zygote(), env=ENV, state=tmp_path, options=OPTIONS, run_options=("--memory-swappiness", "1000")
+    )
     with pytest.raises(ToolError) as refused:
         await podman.run(Job(("true",), image=image))
     assert refused.value.code is Code.SANDBOX_UNAVAILABLE
@@ -338,7 +341,7 @@ async def test_containers_conf_of_the_operator_reaches_podman(image, tmp_path):
     conf.write_text(
         '[engine]\nruntime = "runc"\n[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]\nenv = ["MARK=1"]\n'
     )
-    podman = Container("podman", env={**ENV, "CONTAINERS_CONF": str(conf)}, state=tmp_path)
+    podman = Container("podman", Zygote(), env={**ENV, "CONTAINERS_CONF": str(conf)}, state=tmp_path)
     done = await podman.run(Job(("/bin/sh", "-c", "ulimit -n; echo $MARK"), image=image))
     # The limits of the job are above those of the engine.
     assert done.finished.stdout.text == "256\n1\n"

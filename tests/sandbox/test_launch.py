@@ -5,22 +5,22 @@ import json
 import os
 import socket
 
-from toolbox_mcp.sandbox.linux.zygote_client import Held
+from toolbox_mcp.sandbox.linux.zygote_client import SupervisedProcess
 
 
-async def test_a_program_stands_when_both_its_keeper_and_its_folder_are_known(tmp_path):
+async def test_a_program_stands_when_both_its_supervisor_and_its_folder_are_known(tmp_path):
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    held = Held(ours, tuple(os.open(os.devnull, os.O_RDWR) for _ in range(3)))
+    process = SupervisedProcess(ours, tuple(os.open(os.devnull, os.O_RDWR) for _ in range(3)))
     folder = os.open(tmp_path, os.O_RDONLY)
     with theirs:
-        # Pid 1 of the program's namespace is ready before the keeper has come to speak.
+        # Pid 1 of the program's namespace is ready before the supervisor has come to speak.
         socket.send_fds(theirs, [json.dumps({"ready": True}).encode()], [folder])
         os.close(folder)
-        assert held.lives()
-        assert held.scratch is not None
-        assert not held.ready.done()
-        theirs.send(json.dumps({"keeper": os.getpid(), "helpers": []}).encode())
+        assert process.lives()
+        assert process.scratch is not None
+        assert not process.ready.done()
+        theirs.send(json.dumps({"supervisor": os.getpid(), "helpers": []}).encode())
         async with asyncio.timeout(10):
-            await held.ready
-        assert held.pid == os.getpid()
-    await held.discard()
+            await process.ready
+        assert process.pid == os.getpid()
+    await process.discard()

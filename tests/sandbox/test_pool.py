@@ -351,7 +351,7 @@ async def test_a_sandbox_that_cannot_start_programs_says_so(warm, monkeypatch):
     os.kill(launcher, signal.SIGKILL)
     assert gone(everything)
     with anyio.fail_after(5):
-        await warm._launcher._program.ended
+        await warm.zygote._program.ended
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     with pytest.raises(ToolError) as refused:
         await warm.run_code("python", "pass")
@@ -395,7 +395,7 @@ async def test_what_waits_and_what_runs_dies_with_the_server(settings):
         left.rmdir()
 
 
-async def test_what_runs_dies_with_its_keeper_and_its_launcher(warm):
+async def test_what_runs_dies_with_its_keeper_and_itszygote(warm):
     keeper = warm.waiting[0]
     pids = {keeper, *below(keeper)}
     running = asyncio.create_task(warm.run_code("python", "while True: pass"))

@@ -3,6 +3,7 @@ import os
 import pytest
 
 from toolbox_mcp.safety.errors import ToolError
+from toolbox_mcp.sandbox.linux.zygote_client import Zygote
 from toolbox_mcp.sandbox.programs import Programs, outside_roots
 
 
@@ -26,7 +27,7 @@ def test_a_path_keeps_no_folder_of_a_root(tmp_path):
 
 def test_only_project_tools_get_the_folders_of_a_project(tmp_path):
     pytest_, git = executable(tmp_path / "node_modules/.bin/jest"), executable(tmp_path / "bin/git")
-    programs = Programs(str(tmp_path), {"PATH": str(tmp_path / "bin")})
+    programs = Programs(str(tmp_path), {"PATH": str(tmp_path / "bin")}, zygote=Zygote())
     found, env = programs.find("jest")
     assert found == pytest_ and env["PATH"].split(os.pathsep) == [
         str(tmp_path / "node_modules/.bin"),
@@ -38,10 +39,10 @@ def test_only_project_tools_get_the_folders_of_a_project(tmp_path):
 
 def test_project_folders_can_be_turned_off(tmp_path):
     executable(tmp_path / ".venv/bin/pytest")
-    assert Programs(str(tmp_path), {"PATH": ""}).find("pytest")[0].endswith("pytest")
+    assert Programs(str(tmp_path), {"PATH": ""}, zygote=Zygote()).find("pytest")[0].endswith("pytest")
     for programs in (
-        Programs(str(tmp_path), {"PATH": ""}, ()),
-        Programs(str(tmp_path), {"PATH": ""}, project_tools=()),
+        Programs(str(tmp_path), {"PATH": ""}, (), zygote=Zygote()),
+        Programs(str(tmp_path), {"PATH": ""}, project_tools=(), zygote=Zygote()),
     ):
         with pytest.raises(ToolError, match="pytest is not installed"):
             programs.find("pytest")
@@ -52,4 +53,4 @@ def test_the_search_ends_at_the_base(tmp_path):
     base = tmp_path / "base"
     (base / "sub").mkdir(parents=True)
     with pytest.raises(ToolError, match="not installed"):
-        Programs(str(base), {"PATH": ""}).find("pytest", str(base / "sub"))
+        Programs(str(base), {"PATH": ""}, zygote=Zygote()).find("pytest", str(base / "sub"))

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import errno
 import os
-import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,22 +13,23 @@ import anyio
 import pytest
 
 from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.sandbox.linux.zygote_client import Zygote
 from toolbox_mcp.sandbox.process import tree
 from toolbox_mcp.sandbox.process.capture import Capture
-from toolbox_mcp.sandbox.process.runner import Limits, run
+from toolbox_mcp.sandbox.process.runner import Limits
+from toolbox_mcp.sandbox.process.runner import run as supervised
 from toolbox_mcp.sandbox.process.spawn import Rlimits
-from toolbox_mcp.sandbox.process.tree import Origin
 
 ENV = {"PATH": os.environ["PATH"]}
 
-# Every process holds the pipe at descriptor $1 open, and says on it when it is there.
+# Every process holds the pipe open at descriptor 9, and says on it when it is there.
 SHAPES = {
-    "child": "echo . >/proc/self/fd/$1; sleep 300",
-    "background grandchild": "(echo . >/proc/self/fd/$1; exec sleep 300) & echo . >/proc/self/fd/$1; $2",
-    "setsid grandchild": 'setsid sh -c "echo . >/proc/self/fd/$1; exec sleep 300" & echo . >/proc/self/fd/$1; $2',
-    "daemon by double fork": '(setsid sh -c "(echo . >/proc/self/fd/$1; exec sleep 300) &" &) ; echo . >/proc/self/fd/$1; $2',
-    "daemon without its environment": '(setsid env -i sh -c "(echo . >/proc/self/fd/$1; exec sleep 300) &" &) ; echo . >/proc/self/fd/$1; $2',
-    "ignores SIGTERM": "trap '' TERM HUP INT; echo . >/proc/self/fd/$1; sleep 300; sleep 300",
+    "child": "echo . >&9; sleep 300",
+    "background grandchild": "(echo . >&9; exec sleep 300) & echo . >&9; $1",
+    "setsid grandchild": 'setsid sh -c "echo . >&9; exec sleep 300" & echo . >&9; $1',
+    "daemon by double fork": '(setsid sh -c "(echo . >&9; exec sleep 300) &" &) ; echo . >&9; $1',
+    "daemon without its environment": '(setsid env -i sh -c "(echo . >&9; exec sleep 300) &" &) ; echo . >&9; $1',
+    "ignores SIGTERM": "trap '' TERM HUP INT; echo . >&9; sleep 300; sleep 300",
 }
 COUNT = {"child": 1, "ignores SIGTERM": 1}
 
@@ -43,7 +44,12 @@ def pipe():
 
 
 def shape(name: str, w: int, then: str = "sleep 300") -> list[str]:
-    return ["sh", "-c", SHAPES[name], "sh", str(w), then]
+    return ["sh", "-c", f"exec 9>/proc/{os.getpid()}/fd/{w}; " + SHAPES[name], "sh", then]
+
+
+async def run(*argv, **options):
+    async with contextlib.aclosing(Zygote()) as zygote:
+        return await supervised(zygote, *argv, **options)
 
 
 async def arrived(r: int, name: str) -> None:
@@ -68,7 +74,7 @@ async def nobody_holds(r: int, w: int) -> None:
 @pytest.mark.parametrize("name", SHAPES)
 async def test_no_process_survives_a_timeout(name, pipe):
     r, w = pipe
-    done = await run(shape(name, w), cwd="/", env=ENV, timeout=0.4, pass_fds=(w,))
+    done = await run(shape(name, w), cwd="/", env=ENV, timeout=0.4)
     await nobody_holds(r, w)
     assert (done.exit_code, done.timed_out, done.killed_by) == (124, True, "wall")
 
@@ -79,7 +85,7 @@ async def test_no_process_survives_a_cancellation(name, how, pipe):
     r, w = pipe
 
     async def call():
-        await run(shape(name, w), cwd="/", env=ENV, timeout=60, pass_fds=(w,))
+        await run(shape(name, w), cwd="/", env=ENV, timeout=60)
 
     if how == "anyio":
         async with anyio.create_task_group() as group:
@@ -98,7 +104,7 @@ async def test_no_process_survives_a_cancellation(name, how, pipe):
 @pytest.mark.parametrize("name", [name for name in SHAPES if name not in COUNT])
 async def test_no_process_survives_the_normal_end(name, pipe):
     r, w = pipe
-    done = await run(shape(name, w, "exit 7"), cwd="/", env=ENV, timeout=60, pass_fds=(w,))
+    done = await run(shape(name, w, "exit 7"), cwd="/", env=ENV, timeout=60)
     await nobody_holds(r, w)
     assert (done.exit_code, done.killed_by) == (7, None)
 
@@ -106,27 +112,20 @@ async def test_no_process_survives_the_normal_end(name, pipe):
 @pytest.mark.parametrize("name", [name for name in SHAPES if name not in COUNT])
 async def test_the_shapes_do_survive_where_only_the_leader_is_killed(name, pipe):
     r, w = pipe
-    env = ENV | {tree.MARKER: "control"}
-    locks, (soft, hard) = 1 << 60 | 7, resource.getrlimit(tree.FILE_LOCKS)
-    resource.setrlimit(tree.FILE_LOCKS, (locks, hard))
-    plain = subprocess.Popen(  # noqa: ASYNC220
-        shape(name, w), pass_fds=(w,), env=env, start_new_session=True
-    )
-    resource.setrlimit(tree.FILE_LOCKS, (soft, hard))
-    seen = tree.look(plain.pid)
-    assert seen
+    plain = subprocess.Popen(shape(name, w), start_new_session=True)  # noqa: ASYNC220
     await arrived(r, name)
     plain.kill()
-    os.waitid(os.P_PID, plain.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
+    plain.wait()
     os.set_blocking(r, False)
     os.close(w)
     with pytest.raises(BlockingIOError):
         os.read(r, 1)
-    left = tree.end(Origin(plain.pid, seen.start, "control", locks), leader=False)
-    plain.wait()
+    for fd in Path("/proc").glob("[0-9]*/fd/9"):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(fd.stat(), os.fstat(r)):
+                os.kill(int(fd.parts[2]), signal.SIGKILL)
     with anyio.fail_after(2):
         await anyio.wait_readable(r)
-    assert left
     assert os.read(r, 1) == b""
 
 
@@ -299,8 +298,9 @@ def stay():
     while ") Z " not in open(f"/proc/{os.getpid()}/stat").read():
         time.sleep(0.01)
     held = b"x" * (int(sys.argv[1]) << 20)
-    os.write(int(sys.argv[2]), b".")
+    os.write(out, b".")
     time.sleep(60)
+out = os.open(sys.argv[2], os.O_WRONLY)
 def behead():
     threading.Thread(target=stay).start()
     ctypes.CDLL(None).syscall(93 if os.uname().machine == "aarch64" else 60, 0)
@@ -308,7 +308,7 @@ def behead():
 
 
 def headless(then, size, w):
-    return [sys.executable, "-I", "-S", "-c", HEADLESS + then, str(size), str(w)]
+    return [sys.executable, "-I", "-S", "-c", HEADLESS + then, str(size), f"/proc/{os.getpid()}/fd/{w}"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a process without its first thread is of Linux")
@@ -316,7 +316,7 @@ async def test_a_program_without_its_first_thread_is_collected(pipe):
     r, w = pipe
     before = tree.children(os.getpid())
     # The kernel takes longer to free so much than the runner to look whether it has.
-    running = asyncio.create_task(run(headless("behead()", 512, w), cwd="/", env=ENV, timeout=60, pass_fds=(w,)))
+    running = asyncio.create_task(run(headless("behead()", 512, w), cwd="/", env=ENV, timeout=60))
     with anyio.fail_after(20):
         await anyio.wait_readable(r)
     running.cancel()
@@ -328,10 +328,12 @@ async def test_a_program_without_its_first_thread_is_collected(pipe):
 @pytest.mark.skipif(sys.platform != "linux", reason="a process without its first thread is of Linux")
 async def test_memory_behind_an_ended_first_thread_counts():
     limits = Limits(memory=64 << 20)
-    done = await run(headless("behead()", 128, 1), cwd="/", env=ENV, timeout=20, limits=limits)
+    null = os.open(os.devnull, os.O_WRONLY)
+    done = await run(headless("behead()", 128, null), cwd="/", env=ENV, timeout=20, limits=limits)
     assert done.killed_by == "memory"
     several = "[os.fork() or behead() for _ in range(4)]; time.sleep(60)"
-    done = await run(headless(several, 24, 1), cwd="/", env=ENV, timeout=20, limits=limits)
+    done = await run(headless(several, 24, null), cwd="/", env=ENV, timeout=20, limits=limits)
+    os.close(null)
     assert done.killed_by == "memory"
 
 
@@ -345,7 +347,7 @@ async def test_memory_behind_an_ended_first_thread_counts():
 )
 async def test_no_process_survives_without_its_first_thread(then, pipe):
     r, w = pipe
-    done = await run(headless(then, 1, w), cwd="/", env=ENV, timeout=2, pass_fds=(w,))
+    done = await run(headless(then, 1, w), cwd="/", env=ENV, timeout=2)
     assert os.read(r, 10) == b"."
     await nobody_holds(r, w)
     assert done.killed_by == "wall"

@@ -1,3 +1,4 @@
+import contextlib
 import os
 import stat
 import sys
@@ -5,6 +6,7 @@ import sys
 import pytest
 
 from toolbox_mcp.safety.errors import ToolError
+from toolbox_mcp.sandbox.linux.zygote_client import Zygote
 from toolbox_mcp.sandbox.shell import IDLE, SESSIONS, Shell, ShellRunner, ShellSession, ShellSessions
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="programs do not run on Windows")
@@ -14,7 +16,14 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 
 def runner(tmp_path, **options):
     host = {"PATH": PATH, "HOME": str(tmp_path), **options.pop("host", {})}
-    return ShellRunner(cwd=str(tmp_path), host=host, env=options.pop("env", {"PATH": PATH}), **options)
+    zygote = options.pop("zygote", None) or Zygote()
+    return ShellRunner(zygote, cwd=str(tmp_path), host=host, env=options.pop("env", {"PATH": PATH}), **options)
+
+
+@pytest.fixture
+async def zygote():
+    async with contextlib.aclosing(Zygote()) as made:
+        yield made
 
 
 @pytest.fixture
@@ -60,7 +69,7 @@ def test_the_operators_choice_stands_for_auto(tmp_path):
 
 def test_a_shell_that_is_not_installed_is_unavailable(tmp_path, monkeypatch):
     for wanted in ("fish", "auto"):
-        made = ShellRunner(cwd="/", host={"PATH": "/none"}, env={"PATH": "/none"})
+        made = ShellRunner(Zygote(), cwd="/", host={"PATH": "/none"}, env={"PATH": "/none"})
         monkeypatch.setattr(os, "getuid", lambda: 2**31)
         with pytest.raises(ToolError) as refused:
             made.find(wanted)
@@ -75,10 +84,10 @@ async def test_the_layers_of_an_environment(tmp_path):
     assert env == {"PATH": PATH, "A": "host", "B": "base", "C": "session", "D": "call"}
 
 
-async def test_a_login_environment_is_asked_for_once_and_filtered(tmp_path, fake):
+async def test_a_login_environment_is_asked_for_once_and_filtered(tmp_path, fake, zygote):
     asked = tmp_path / "asked"
     text = f'#!/bin/sh\necho x >> {asked}\necho Welcome\nexport NVM_DIR=/nvm SECRET=s TOOLBOX_X=1 PATH=/login:$PATH\nexec /bin/sh "$2" "$3"\n'
-    made = runner(tmp_path, host={"SHELL": fake("bash", text), "TOOLBOX_TOKEN": "s"}, base_env="login")
+    made = runner(tmp_path, host={"SHELL": fake("bash", text), "TOOLBOX_TOKEN": "s"}, base_env="login", zygote=zygote)
     env = await made.environment({})
     assert env["NVM_DIR"] == "/nvm" and env["PATH"] == f"/login:{PATH}"
     assert not {"SECRET", "TOOLBOX_X", "TOOLBOX_TOKEN", "TOOLBOX_CALL"} & env.keys()
@@ -86,8 +95,8 @@ async def test_a_login_environment_is_asked_for_once_and_filtered(tmp_path, fake
     assert asked.read_text() == "x\n"
 
 
-async def test_a_login_shell_that_fails_leaves_the_rest(tmp_path, fake):
-    made = runner(tmp_path, host={"SHELL": fake("bash", "#!/bin/sh\nexit 1\n")}, base_env="login")
+async def test_a_login_shell_that_fails_leaves_the_rest(tmp_path, fake, zygote):
+    made = runner(tmp_path, host={"SHELL": fake("bash", "#!/bin/sh\nexit 1\n")}, base_env="login", zygote=zygote)
     assert await made.environment({"A": "1"}) == {"PATH": PATH, "A": "1"}
 
 

@@ -147,7 +147,7 @@ async def _bad_input(name: str) -> dict[str, Any]:
         ended = {}
         for title, (code, limits) in bad_input.PROGRAMS.items():
             ended[title] = await runner.end_of(code.encode("utf-8", "surrogatepass"), bad_input.LIMITS | limits)
-        return {"ended": ended} | _left({runner.launcher.pid, os.getpid(), os.getppid(), 1})
+        return {"ended": ended} | _left({runner.zygote.pid, os.getpid(), os.getppid(), 1})
     finally:
         await runner.aclose()
 
@@ -190,9 +190,9 @@ class Runner:
     def __init__(self, name: str) -> None:
         from toolbox_mcp.sandbox.backends.bubblewrap import Bubblewrap
         from toolbox_mcp.sandbox.backends.native import Native
-        from toolbox_mcp.sandbox.linux.zygote_client import Launcher
+        from toolbox_mcp.sandbox.linux.zygote_client import Zygote
 
-        self.launcher = Launcher()
+        self.zygote = Zygote()
         kind, _, way = name.partition("-")
         self.in_process = way != "exec" and kind != "bubblewrap"
         self.warm = way == "warm"
@@ -200,9 +200,9 @@ class Runner:
         folder = Path("/srv/scratch")
         folder.mkdir(exist_ok=True)
         self.backend: Any = (
-            Bubblewrap(self.launcher)
+            Bubblewrap(self.zygote)
             if kind == "bubblewrap"
-            else Native(self.launcher, namespaces=kind == "native", folder=folder)
+            else Native(self.zygote, namespaces=kind == "native", folder=folder)
         )
 
     async def prepare(self) -> None:
@@ -210,7 +210,7 @@ class Runner:
         from toolbox_mcp.sandbox.languages import LANGUAGES, find
 
         path = os.path.dirname(sys.executable)
-        self.tools = await find(LANGUAGES["python"], {"PATH": path}, "/home/operator")
+        self.tools = await find(self.zygote, LANGUAGES["python"], {"PATH": path}, "/home/operator")
         self.argv = self.tools.fill(LANGUAGES["python"].argv)
 
     async def attempts(self, code: bytes) -> bytes:
@@ -242,9 +242,9 @@ class Runner:
         }
 
     async def aclose(self) -> None:
-        """End the launcher."""
+        """End the zygote."""
         await self.backend.aclose()
-        await self.launcher.aclose()
+        await self.zygote.aclose()
 
     async def _run(self, code: bytes, limits: dict[str, Any]) -> Any:
         from dataclasses import replace

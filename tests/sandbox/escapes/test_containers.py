@@ -26,6 +26,7 @@ from tests.sandbox.conftest import ENV, OPTIONS, containers
 from tests.sandbox.escapes import bombs, cell, residue, world
 from toolbox_mcp.sandbox.backends.container import Container
 from toolbox_mcp.sandbox.backends.local import NOBODY
+from toolbox_mcp.sandbox.linux.zygote_client import Zygote
 from toolbox_mcp.sandbox.process.capture import Capture
 from toolbox_mcp.sandbox.spec import Job, Limits
 
@@ -56,7 +57,7 @@ class Attack:
     def __init__(self, image, secret, state):
         # The engine is to keep what it finds in its environment to itself.
         env = {**ENV, "SECRET": secret}
-        self.podman = Container("podman", env=env, state=state, options=OPTIONS)
+        self.podman = Container("podman", Zygote(), env=env, state=state, options=OPTIONS)
         self.job = Job(("python3", "-u", "-"), image=image, capture=Capture(tail=1 << 20))
 
     async def run(self, code, **limits):

@@ -12,6 +12,7 @@ from tests.sandbox.conftest import OPTIONS, containers
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox.backends.local import NOBODY
 from toolbox_mcp.sandbox.languages import LANGUAGES, find
+from toolbox_mcp.sandbox.linux.zygote_client import Zygote
 
 HOSTED = ("bubblewrap", "native", "landlock")
 
@@ -130,7 +131,7 @@ async def run(temp, call, runtime, title, needs, request):
         refusal = None if name == "python" else "unavailable"
     elif runtime == "landlock" and os.geteuid() == 0:
         try:
-            await find(language, env, env["HOME"], reachable_by=NOBODY)
+            await find(Zygote(), language, env, env["HOME"], reachable_by=NOBODY)
         except ToolError:
             # Installed below a home that nobody may enter.
             refusal = "unavailable"
@@ -195,7 +196,7 @@ async def test_a_language_that_cannot_be_used_is_told_by_what_is_in_the_way(tmp_
         (tmp_path / "bin" / name).chmod(0o755)
     env = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
     with pytest.raises(ToolError) as refused:
-        await find(language, env, "/home/operator", reachable_by=reachable_by)
+        await find(Zygote(), language, env, "/home/operator", reachable_by=reachable_by)
     assert (refused.value.code, refused.value.error) == (Code.UNAVAILABLE, told)
 
 

@@ -1,14 +1,21 @@
-"""The keeper of one sandboxed program: sets the sandbox up, waits, reports, and leaves nothing of it alive.
+"""The supervisor of one program: starts it, waits, reports, and leaves nothing of it alive.
 
-It speaks over a socket in JSON objects: {"keeper", "helpers"} with the pids that are not the program's own and,
-beside the host's processes, {"program"} with the one that is,
-{"ready"} with a descriptor of the scratch folder, {"error"} where the sandbox could not be set up, and
-{"ended", "cpu", "peak"} with the wait status. When the other side of the socket closes, everything ends.
+    server -> zygote -> supervisor (one a program) -> the program, plain or in a sandbox
+
+A subreaper inherits every process whose parent ends, so all that a program ever starts stays below its supervisor,
+and it is over when the kernel says that no child is left (ECHILD), not when a look found none.
+
+It speaks over a socket in JSON objects: {"supervisor", "helpers"} with the pids that are not the program's own and,
+beside the host's processes, {"program"} with the one that is, {"ready"}, with a descriptor of the scratch folder of
+a sandbox, {"error", "errno", "step"} where the program could not be started, and {"ended", "cpu", "peak"} with the
+wait status: of a plain program when it ends, of a sandboxed one when nothing of it is left. It hears TERMINATE and
+KILL. When the other side closes, the server is gone, and everything ends.
 """
 
 import array
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import resource
@@ -16,52 +23,117 @@ import select
 import signal
 import socket
 import sys
+import termios
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from ..process import tree
 from . import confine, namespaces, privileges, rlimits, seccomp, snippet
-from .syscalls import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_PDEATHSIG, prctl
+from .syscalls import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_PDEATHSIG, prctl, set_name
 
 SCRATCH = "/tmp"  # noqa: S108 - the sandbox's own
 READY_FD, GO_FD, FILTER_FD, INFO_FD = 3, 4, 10, 11
 """Descriptors that bubblewrap is started with; the first two reach the gate in front of the program."""
 
+TERMINATE, KILL = b"terminate", b"kill"
+"""What a supervisor is asked for: SIGTERM for all that the program started, or the end of it."""
+
+ORPHAN_GRACE = 1.0
+"""Seconds between SIGTERM and SIGKILL for a plain program whose server is gone. 2 s are promised for all of it."""
+
+_IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _STATUS_SIZE = 4
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-class Keeper:
-    """Runs one job. mode: namespaces, landlock or bubblewrap."""
+class ProgramSupervisor:
+    """Runs one job. mode: plain, namespaces, landlock or bubblewrap."""
 
-    def __init__(self, job: dict[str, Any], streams: list[int], control: socket.socket) -> None:
-        """Take the job's streams (stdin, stdout, stderr) and the socket to report on."""
+    def __init__(self, job: dict[str, Any], streams: list[int], control: socket.socket, folder: int | None) -> None:
+        """Take the job's streams (stdin, stdout, stderr), the socket to report on, and a plain program's folder."""
         self.job = job
         self.streams = streams
         self.control = control
+        self.folder = folder
+        self.plain = job["mode"] == "plain"
+        self.root = not self.plain and privileges.can_become(job["uid"])
+        self.child = 0
+        self.status: int | None = None
         self.status_pipe: int | None = None
-        self.root = privileges.can_become(job["uid"])
 
     def run(self) -> NoReturn:
         """Do all of it and exit."""
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        set_name("tbx-supervisor")
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
-        os.umask(0o022)
-        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
-            score.write("500")
-        start = {"namespaces": self._in_namespaces, "landlock": self._beside, "bubblewrap": self._in_bubblewrap}
+        if not self.plain:
+            # Beside a server that is gone a plain program is asked to end before it is killed, which takes a supervisor.
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            os.umask(0o022)
+            with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+                score.write("500")
+        start = {
+            "plain": self._plain,
+            "namespaces": self._in_namespaces,
+            "landlock": self._beside,
+            "bubblewrap": self._in_bubblewrap,
+        }
         try:
-            if not self.root:
+            if not self.root and not self.plain:
                 privileges.refuse_real_root()
-            child = start[self.job["mode"]]()
-            self._attend(child)
+            self.child = start[self.job["mode"]]()
+            self._attend()
         except Exception as failure:  # noqa: BLE001 - whatever it is, the one who asked hears of it
             self._fail(failure)
         finally:
-            self._end_all()
+            tree.kill_children(self._reap)
         os._exit(0)
+
+    def _plain(self) -> int:
+        """Start the program as the server itself would, in a session of its own."""
+        handlers = {number: signal.signal(number, signal.SIG_IGN) for number in _IGNORED}
+        report, report_end = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                self._become_plain(handlers, report_end)
+            finally:
+                os._exit(126)
+        os.close(report_end)
+        self._let_go()
+        with open(report, "rb") as file:
+            # It is closed by exec, or tells what went wrong.
+            failed = file.read()
+        if failed:
+            os.waitpid(child, 0)
+            self._send(json.loads(failed))
+            os._exit(0)
+        self._send({"supervisor": os.getpid(), "helpers": [], "program": child})
+        self._send({"ready": True})
+        return child
+
+    def _become_plain(self, handlers: Mapping[signal.Signals, Any], report: int) -> None:
+        step = "program"
+        try:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            confine.restore_signals()
+            os.setsid()
+            if self.job["terminal"]:
+                fcntl.ioctl(self.streams[0], termios.TIOCSCTTY, 0)
+            assert self.folder is not None
+            step = "folder"
+            os.fchdir(self.folder)
+            step = "program"
+            rlimits.apply(self.job["limits"])
+            confine.arrange({0: self.streams[0], 1: self.streams[1], 2: self.streams[2], 3: report})
+            report = 3
+            os.set_inheritable(report, False)
+            os.execve(self.job["program"], self.job["argv"], self.job["env"])  # noqa: S606
+        except OSError as failure:
+            os.write(report, json.dumps({"error": str(failure), "errno": failure.errno, "step": step}).encode())
 
     def _in_namespaces(self) -> int:
         """Start the program below a pid 1 of its own, and tell where its scratch folder is."""
@@ -81,13 +153,14 @@ class Keeper:
         child = self._fork(lambda: self._first(status, report))
         os.close(report)
         self._let_go()
-        self._send({"keeper": os.getpid(), "helpers": [child]})
+        self._send({"supervisor": os.getpid(), "helpers": [child]})
         os.set_blocking(status, False)
         self.status_pipe = status
         return child
 
     def _first(self, status: int, report: int) -> NoReturn:
         """Be pid 1: build the root, start the program, reap until it ends."""
+        set_name("tbx-init")
         os.close(status)
         flags = namespaces.NEWNS | namespaces.NEWIPC | namespaces.NEWUTS | namespaces.NEWCGROUP
         namespaces.unshare(flags if self.job["network"] else flags | namespaces.NEWNET)
@@ -104,9 +177,9 @@ class Keeper:
         if self.root:
             confine.become(self.job["uid"])
         # Pid 1 cannot ask for its parent; that the pipe to it has no reader says the same.
-        keeper = select.poll()
-        keeper.register(report, 0)
-        if keeper.poll(0):
+        supervisor = select.poll()
+        supervisor.register(report, 0)
+        if supervisor.poll(0):
             os._exit(1)
         self._send({"ready": True}, scratch)
         os.close(scratch)
@@ -127,7 +200,7 @@ class Keeper:
         scratch = os.open(self.job["scratch"], _FOLDER)
         child = self._fork(self._program)
         self._let_go()
-        self._send({"keeper": os.getpid(), "helpers": [], "program": child})
+        self._send({"supervisor": os.getpid(), "helpers": [], "program": child})
         self._send({"ready": True}, scratch)
         os.close(scratch)
         return child
@@ -147,11 +220,11 @@ class Keeper:
         self._let_go()
         text = self._await(info, until=b"}")
         if not self._await(ready, until=b"\n"):
-            self._reap(child)
+            os.waitpid(child, 0)
             raise OSError(errno.EPERM, "bubblewrap may not set its sandbox up here")
         first = int(json.loads(text)["child-pid"])
         scratch = os.open(f"/proc/{first}/root{SCRATCH}", _FOLDER)
-        self._send({"keeper": os.getpid(), "helpers": [child, first]})
+        self._send({"supervisor": os.getpid(), "helpers": [child, first]})
         self._send({"ready": True}, scratch)
         os.write(go, b"\n")
         for fd in (info, ready, go, scratch):
@@ -198,32 +271,43 @@ class Keeper:
             self._fail(failure)
         os._exit(126)
 
-    def _attend(self, child: int) -> None:
-        """Wait for the end of the program or of the one who asked for it, and report."""
-        handle = os.pidfd_open(child)
+    def _attend(self) -> None:
+        """Wait for the end of the program, and for what the server asks for meanwhile; report."""
         poll = select.poll()
-        poll.register(handle, select.POLLIN)
         poll.register(self.control, select.POLLIN)
-        wake = self._wake_on_orphans()
+        wake = self._wake_on_ends()
         poll.register(wake, select.POLLIN)
-        while True:
-            ready = {fd for fd, _ in poll.poll()}
-            if handle in ready:
-                break
-            if self.control.fileno() in ready:
-                os.kill(child, signal.SIGKILL)
-                poll.unregister(self.control)
+        deadline: float | None = None
+        while self._reap() and (self.plain or self.status is None):
+            left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+            ready = {fd for fd, _ in poll.poll(left)}
             if wake in ready:
                 os.read(wake, 4096)
-                self._reap_orphans(child)
-        status = self._reap(child)
-        self._end_all()
-        # bubblewrap does not wait for what it started: it is among what was just ended.
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        message = {"ended": status, "cpu": round(used.ru_utime + used.ru_stime, 4), "peak": used.ru_maxrss * 1024}
-        self._send(message)
+            if self.control.fileno() in ready:
+                asked = self._heard()
+                if asked == TERMINATE:
+                    tree.terminate(os.getpid())
+                elif asked or not self.plain:
+                    break
+                else:
+                    poll.unregister(self.control)
+                    tree.terminate(os.getpid())
+                    deadline = time.monotonic() + ORPHAN_GRACE
+            if deadline is not None and time.monotonic() >= deadline:
+                break
+        tree.kill_children(self._reap)
+        if not self.plain and self.status is not None:
+            # bubblewrap does not wait for what it started: it is among what was just ended.
+            self._report(self.status, resource.getrusage(resource.RUSAGE_CHILDREN))
 
-    def _wake_on_orphans(self) -> int:
+    def _heard(self) -> bytes:
+        """Return what the server asks for; nothing where it is gone."""
+        try:
+            return self.control.recv(64)
+        except OSError:
+            return b""
+
+    def _wake_on_ends(self) -> int:
         woken, wake = os.pipe()
         for fd in (woken, wake):
             os.set_blocking(fd, False)
@@ -231,41 +315,41 @@ class Keeper:
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         return woken
 
-    def _reap_orphans(self, child: int) -> None:
-        for pid in tree.children(os.getpid()):
-            if pid != child:
-                with contextlib.suppress(OSError):
-                    os.waitpid(pid, os.WNOHANG)
+    def _reap(self) -> bool:
+        """Reap everything that has ended; return True if a child is left."""
+        while True:
+            try:
+                pid, status, used = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid == self.child:
+                self._ended(status, used)
 
-    def _reap(self, child: int) -> int:
-        _, status = os.waitpid(child, 0)
+    def _ended(self, status: int, used: resource.struct_rusage) -> None:
         if self.status_pipe is not None:
             with contextlib.suppress(OSError):
                 told = os.read(self.status_pipe, _STATUS_SIZE)
                 status = int.from_bytes(told, sys.byteorder) if len(told) == _STATUS_SIZE else status
-        return status
+        self.status = status
+        if self.plain:
+            self._report(status, used)
 
-    def _end_all(self) -> None:
-        """Kill until there is no child left; as a subreaper the keeper has them all."""
-        while True:
-            try:
-                ended, _ = os.waitpid(-1, os.WNOHANG)
-                if ended == 0:
-                    for process in tree.descendants(os.getpid()):
-                        if not process.dead:
-                            tree.kill(process)
-                    os.waitpid(-1, 0)
-            except ChildProcessError:
-                return
+    def _report(self, status: int, used: resource.struct_rusage) -> None:
+        # A forked child starts with its parent's peak, which exec keeps: what is not above ours says nothing.
+        ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss if self.plain else 0
+        peak = used.ru_maxrss * 1024 if used.ru_maxrss > ours else 0
+        self._send({"ended": status, "cpu": round(used.ru_utime + used.ru_stime, 4), "peak": peak})
 
     def _fork(self, run: Callable[[], NoReturn]) -> int:
-        keeper = os.getpid()
+        supervisor = os.getpid()
         pid = os.fork()
         if pid:
             return pid
         try:
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() not in (keeper, 0):
+            if os.getppid() not in (supervisor, 0):
                 os._exit(1)
             run()
         except BaseException as failure:  # noqa: BLE001 - nothing may return into the parent's code
