@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import mcp_types as t
-from mcp.server import Server, ServerRequestContext
 from mcp.server.caching import CacheHint
-from mcp.server.context import CallNext, HandlerResult, ServerMiddleware
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
+from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types.methods import is_input_required
 from opentelemetry import trace

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from mcp.server import Server
+from mcp.server.lowlevel.server import Server
 
 from ..safety.path_jail.roots import Roots
 from ..safety.policy import Policy

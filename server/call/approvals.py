@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import anyio
 import mcp_types as t
 from anyio import to_thread
-from mcp.server import ServerRequestContext
+from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 

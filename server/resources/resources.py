@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import mcp_types as t
-from mcp.server import ServerRequestContext
+from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS

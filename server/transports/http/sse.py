@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
-from mcp.server import Server
+from mcp.server.lowlevel.server import Server
 from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCResponse

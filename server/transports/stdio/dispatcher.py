@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol
 
 import anyio
 import anyio.lowlevel
-from mcp.server import Server
 from mcp.server.connection import Connection
+from mcp.server.lowlevel.server import Server
 from mcp.server.models import InitializationOptions
 from mcp.server.runner import ServerRunner, aclose_shielded
 from mcp.shared.dispatcher import CallOptions, as_request_id, coerce_request_id

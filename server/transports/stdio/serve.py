@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import anyio
-from mcp.server import Server
+from mcp.server.lowlevel.server import Server
 from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCResponse
