@@ -35,6 +35,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "git_add",
             "git_commit",
             "git_checkout",
+            "apply_patch",
         ),
         "command": ("bash", "shell", "run_script"),
         "process": ("process_start", "process_output", "process_input", "process_list", "process_kill"),
