@@ -16,8 +16,21 @@ HEAD = 8192
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _CONTROLS = f"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f{_BIDI}\ud800-\udfff"
 _ASCII_CONTROLS = bytes({*range(32), 0x7F} - set(b"\t\n\r"))
-_HIDDEN = re.compile(f"[{_CONTROLS}]")
-_HIDDEN_IN_NAME = re.compile(f"[{_CONTROLS}\t\n\r]")
+# Unicode's Default_Ignorable_Code_Point, the line and paragraph separators and the marks of annotations: text that nobody
+# sees, and that a model reads.
+INVISIBLE = (
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2028\u2029\u2060-\u2065\u206a-\u206f\u3164"
+    "\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_JOINERS, _SELECTORS = "\u200c\u200d", "\ufe0e\ufe0f"
+_SEEN = f"[^\x00-\x7f{_CONTROLS}{INVISIBLE}{_JOINERS}{_SELECTORS}]"
+# A joiner between two characters of a script or of an emoji, and a selector behind one, are part of how these look.
+_JOINED = re.compile(
+    rf"(?<={_SEEN})[{_JOINERS}](?={_SEEN})|(?<={_SEEN}[{_SELECTORS}])[{_JOINERS}](?={_SEEN})"
+    rf"|(?<=[0-9#*]|{_SEEN})[{_SELECTORS}]"
+)
+_HIDDEN = re.compile(f"[{_CONTROLS}{INVISIBLE}{_JOINERS}{_SELECTORS}]")
+_HIDDEN_IN_NAME = re.compile(f"[{_CONTROLS}{INVISIBLE}{_JOINERS}{_SELECTORS}\t\n\r]")
 
 # The forms of ECMA-48: CSI, the strings (OSC, DCS, SOS, PM, APC), two- and three-character escapes. Lengths are
 # bounded so that an unfinished sequence hides no text and a stream waits for no more than that. A string ends where
@@ -28,15 +41,17 @@ _TEXT = rf"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f\n]{{0
 _ESC = r"\x1b[ -/]{0,8}"
 _ANSI = rf"{_CSI}[@-~]|{_TEXT}(?:\x07|\x9c|\x1b\\)|{_ESC}[0-~]"
 # A run of controls that begin no sequence goes at once: one by one, 256 KiB of NUL take 70 ms.
-_DIRT = re.compile(rf"{_ANSI}|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f{_BIDI}\ud800-\udfff]+|[{_CONTROLS}]")
-_UNFINISHED = re.compile(rf"(?:{_CSI}|{_TEXT}\x1b?|{_ESC})\Z")
+_DIRT = re.compile(
+    rf"{_ANSI}|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f{_BIDI}\ud800-\udfff{INVISIBLE}]+|[{_CONTROLS}]|[{_JOINERS}{_SELECTORS}]{{3,}}"
+)
+_UNFINISHED = re.compile(rf"(?:{_CSI}|{_TEXT}\x1b?|{_ESC}|[{_JOINERS}{_SELECTORS}]+)\Z")
 _RETURNS = re.compile(r"\r+\n?")
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
 def visible(text: str) -> str:
-    """Show control characters but tab, LF and CR, and bidi controls, as `<U+XXXX>`."""
+    """Show control characters but tab, LF and CR, bidi controls and invisible characters as `<U+XXXX>`."""
     if text.isascii():
         # Most text is clean ASCII, and a translation sees that ten times faster than an expression.
         data = text.encode("ascii")
@@ -46,18 +61,20 @@ def visible(text: str) -> str:
 
 
 def visible_name(name: str) -> str:
-    """Show a file name on one line: no control characters at all, bytes that are not UTF-8 as U+FFFD."""
-    if name.isprintable():  # of which none of these is, and which nearly every name is
+    """Show a file name on one line: nothing invisible at all, bytes that are not UTF-8 as U+FFFD."""
+    if name.isascii() and name.isprintable():  # as nearly every name is
         return name
-    return _HIDDEN_IN_NAME.sub(lambda m: "\ufffd" if m[0] >= "\ud800" else _mark(m), name)
+    return _HIDDEN_IN_NAME.sub(lambda m: "\ufffd" if "\ud800" <= m[0] <= "\udfff" else _mark(m), name)
 
 
 def _mark(found: re.Match[str]) -> str:
+    if _JOINED.match(found.string, found.start()):
+        return found[0]
     return f"<U+{ord(found[0]):04X}>"
 
 
 def clean(text: str) -> str:
-    """Take ANSI sequences, control characters and bidi controls out of the text of a program, git or a page.
+    """Take ANSI sequences, control characters, bidi controls and invisible characters out of the text of a program, git or a page.
 
     CRLF and a lone CR (a progress line that overwrites itself) become LF.
     """

@@ -19,7 +19,6 @@ from ..writes.locks import Locks
 from .openat2 import openat2
 from .opening import MAX_PATH, Engine, Links, Opener, Root, normal
 from .protected import Protected
-from .windows import windows_refusal
 
 __all__ = ["Engine", "Place", "Roots", "Writable"]
 
@@ -126,8 +125,6 @@ class Roots:
             raise ToolError(Code.PATH_DENIED, f"the path is longer than {MAX_PATH} bytes")
         if any(len(part) > MAX_NAME for part in data.split(b"/")):
             raise ToolError(Code.PATH_DENIED, f"a component of the path is longer than {MAX_NAME} bytes")
-        if os.name == "nt" and (why := windows_refusal(raw)):
-            raise ToolError(Code.PATH_DENIED, f"{visible_name(raw)} is {why}")
         given = raw.split("/")
         return normal(given if raw.startswith("/") else [*self.base.parts[1:], *given])
 

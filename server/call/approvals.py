@@ -1,7 +1,9 @@
 """Questions to the person at the client: may the agent do this?"""
 
+import difflib
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -14,19 +16,26 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ...safety.redaction import redact
+from ...safety.redaction import sensitive
+from ...safety.text import visible, visible_name
 
 PATIENCE = 120.0
 """Seconds that the person has for an answer (TOOLS.md §1.8)."""
 
-ARGUMENTS_SHOWN = 1000
-"""Characters of the arguments that a question shows."""
+ARGUMENTS_SHOWN = 4000
+"""Characters of the short arguments that a question shows."""
 
 LONG = 200
-"""Characters above which an argument is content, and comes behind those that say what is done with it; a guess."""
+"""Characters above which an argument is shown by itself, behind the others; a guess."""
 
-LOOKED_AT = 4 * ARGUMENTS_SHOWN
-"""Characters of an argument that are searched for secrets: what is cut off there is not shown, not even in part."""
+TEXT_SHOWN, LEAST_SHOWN = 4000, 400
+"""Characters of the long arguments that a question shows, and those of each when the others have used them up."""
+
+_OLD_AND_NEW = ("old_string", "new_string")
+"""The arguments of an edit, which is shown as a diff."""
+
+_SECRET = re.compile(r"(?:(?:Bearer|Basic|Token) )?[\w.~+/=:@%,-]{1,4096}", re.ASCII | re.IGNORECASE)
+"""What a value under the name of a secret may be to be masked: nothing that a shell or an interpreter would run."""
 
 PIECE = 1 << 20
 """Characters of a text that are taken at a time for its digest: some tenths of a millisecond."""
@@ -87,16 +96,86 @@ def _digest(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 def question(tool: str, arguments: Mapping[str, Any], why: str) -> str:
-    """Return the question, with the secrets in the arguments masked. Long arguments come last and are cut."""
-    order = sorted(arguments, key=lambda name: (_is_long(arguments[name]), name))
-    shown = json.dumps(redact({name: arguments[name] for name in order}, LOOKED_AT), ensure_ascii=False)
+    """Return the question: short arguments as JSON, then each long one as it is, and edits as a diff.
+
+    Nothing is left out by its look, since the agent chooses how its arguments look: a value is masked only under the
+    name of a secret. What does not fit is cut, and its length and digest are told.
+    """
+    short: dict[str, Any] = {}
+    long: list[str] = []
+    left = TEXT_SHOWN
+    for name in sorted(arguments, key=lambda name: (_is_long(arguments[name]), name)):
+        value = masked(name, arguments[name])
+        if name in _OLD_AND_NEW and set(_OLD_AND_NEW) <= arguments.keys():
+            continue
+        if not _is_long(value):
+            short[name] = value
+            continue
+        block, taken = _block(name, value, left)
+        left -= taken
+        long.append(block)
+    if all(isinstance(arguments.get(name), str) for name in _OLD_AND_NEW):
+        block, _ = _block("edit", _diff(*(arguments[name] for name in _OLD_AND_NEW)), left)
+        long.append(block)
+    shown = visible(json.dumps(short, ensure_ascii=False))
     if len(shown) > ARGUMENTS_SHOWN:
-        shown = shown[:ARGUMENTS_SHOWN] + "..."
-    return f"{why} {tool} with {shown}"
+        shown = _cut(shown, ARGUMENTS_SHOWN)
+    return "\n".join([f"{why} {tool} with {shown}", *long])
+
+
+def masked(name: str, value: Any) -> Any:
+    """Return an argument with the values under names of secrets masked, unless such a value could be more than a secret."""
+    if isinstance(value, Mapping):
+        return {inner: masked(inner, value[inner]) for inner in value}
+    if isinstance(value, list | tuple):
+        return [masked("", inner) for inner in value]
+    if isinstance(value, str) and sensitive(name) and _SECRET.fullmatch(value):
+        return f"[redacted, {len(value)} characters]"
+    return value
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, str) else len(json.dumps(value)) if isinstance(value, Mapping | list) else 0
 
 
 def _is_long(value: Any) -> bool:
-    return not isinstance(value, str | int | float | None) or (isinstance(value, str) and len(value) > LONG)
+    return _length(value) > LONG or (isinstance(value, str) and "\n" in value) or _are_edits(value)
+
+
+def _block(name: str, value: Any, room: int) -> tuple[str, int]:
+    """Return a long argument below its name, and how many characters of it are shown. Each line has a mark of its own."""
+    if _are_edits(value):
+        text = "\n".join(_diff(*(each[key] for key in _OLD_AND_NEW)) for each in value)
+    else:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    about = f"{visible_name(name)} ({len(text)} characters, {text.count(chr(10)) + 1} lines, sha256 {digest}):"
+    shown = text if len(text) <= room else _cut(text, max(room, LEAST_SHOWN))
+    lines = [f"| {visible(line).replace(chr(13), '<U+000D>')}" for line in shown.split("\n")]
+    return "\n".join([about, *lines]), len(shown)
+
+
+def _cut(text: str, room: int) -> str:
+    """Keep the start and the end of a text, and say how much is missing between them."""
+    end = room // 4
+    head, tail = text[: room - end], text[-end:]
+    return f"{head}\n[... {len(text) - len(head) - len(tail)} characters are not shown ...]\n{tail}"
+
+
+def _are_edits(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(_is_edit(each) for each in value)
+
+
+def _is_edit(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(value.get(key), str) for key in _OLD_AND_NEW)
+
+
+def _diff(old: str, new: str) -> str:
+    if max(len(old), len(new)) > TEXT_SHOWN:
+        # Comparing takes time in proportion to the product of the lengths.
+        return "\n".join([*(f"-{line}" for line in old.split("\n")), *(f"+{line}" for line in new.split("\n"))])
+    lines = difflib.unified_diff(old.split("\n"), new.split("\n"), lineterm="", n=2)
+    return "\n".join(line for line in lines if not line.startswith(("--- ", "+++ ")))
 
 
 @dataclass

@@ -21,7 +21,16 @@ from toolbox_mcp.safety.text import IncrementalCleaner, clean, decode, encode_li
         ("\x00\x08\x0b\x7f\x85\x9b", "<U+0000><U+0008><U+000B><U+007F><U+0085><U+009B>"),
         ("\u202eevil\u2066\u200f\u061c", "<U+202E>evil<U+2066><U+200F><U+061C>"),
         ("\udcff", "<U+DCFF>"),
-        ("ü 漢 🎉\u200d\u00a0\ufeff", "ü 漢 🎉\u200d\u00a0\ufeff"),
+        ("ü 漢 🎉\u00a0\ufeff", "ü 漢 🎉\u00a0<U+FEFF>"),
+        ("pay\u200bload\u2060", "pay<U+200B>load<U+2060>"),
+        ("x\U000e0041\U000e0042\U000e007f", "x<U+E0041><U+E0042><U+E007F>"),
+        ("one\u2028two\u2029", "one<U+2028>two<U+2029>"),
+        ("a\u200db", "a<U+200D>b"),
+        ("é\u200d\u200cé", "é<U+200D><U+200C>é"),
+        ("❤\ufe0f\ufe0f\ufe01\U000e0100", "❤\ufe0f<U+FE0F><U+FE01><U+E0100>"),
+        ("\u3164\u115f\uffa0\u00ad\u034f", "<U+3164><U+115F><U+FFA0><U+00AD><U+034F>"),
+        ("👨\u200d👩\u200d👧 ❤\ufe0f\u200d🔥 1\ufe0f\u20e3", "👨\u200d👩\u200d👧 ❤\ufe0f\u200d🔥 1\ufe0f\u20e3"),
+        ("می\u200cخواهم क्\u200dष", "می\u200cخواهم क्\u200dष"),
     ],
 )
 def test_shows_what_cannot_be_seen(text, shown):
@@ -33,6 +42,17 @@ def test_what_is_shown_can_be_sent_and_holds_no_controls(text):
     shown = visible(text + "\ud800")
     shown.encode()
     assert not [c for c in shown if (c < " " and c not in "\t\n\r") or "\x7f" <= c <= "\x9f" or c in "\u202e\u2066"]
+
+
+INVISIBLE = [
+    *"\u00ad\u034f\u115f\u180b\u200b\u200c\u200d\u2028\u2029\u2060\u2064\u3164\ufe00\ufe0f\ufeff\ufff9\U0001d173\U000e0001\U000e0041\U000e01ef"
+]
+
+
+@each_row("character", INVISIBLE)
+def test_what_is_invisible_is_shown_in_content_and_names_and_left_out_of_output(character):
+    assert visible(f"a{character}b") == visible_name(f"a{character}b") == f"a<U+{ord(character):04X}>b"
+    assert clean(f"a{character * 3}b") == "ab"
 
 
 def test_a_name_stays_on_its_line():
@@ -60,6 +80,8 @@ CLEANED = [
     ("a\x00\x08\x7f\x85b", "ab"),
     ("\u202eevil\u2066\u200f\u061c", "evil"),
     ("ü 漢 🎉\u200d", "ü 漢 🎉\u200d"),
+    ("h\U000e0041\u200bi\u2028", "hi"),
+    ("x\u200d\u200c\u200d\u200cy", "xy"),
 ]
 
 
@@ -68,7 +90,7 @@ def test_removes_what_is_not_text(text, result):
     assert clean(text) == result
 
 
-NASTY = st.text(alphabet="\x1b\x9b\x9d\x9c[]()P0;mA\x07\\\n\r\x00\u202eü", max_size=80)
+NASTY = st.text(alphabet="\u200d\ufe0f\u200b\x1b\x9b\x9d\x9c[]()P0;mA\x07\\\n\r\x00\u202eü", max_size=80)
 
 
 @given(NASTY)

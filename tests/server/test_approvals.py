@@ -1,12 +1,12 @@
 import asyncio
+import time
 
 import mcp_types as t
 import pytest
 from mcp import MCPError
 from mcp_types import ElicitResult
 
-from toolbox_mcp.safety import redaction
-from toolbox_mcp.server.call import approvals
+from tests.tables import each_row
 from toolbox_mcp.server.call.approvals import PIECE, digest, question
 from toolbox_mcp.server.call.exposure import Gate
 from toolbox_mcp.server.call.pipeline import Rules
@@ -141,38 +141,89 @@ async def test_arguments_are_judged_before_the_person_is_asked(call, ask, mode):
 
 
 @ERAS
-async def test_a_question_masks_secrets_and_is_short(call, ask, mode):
-    person = ask(mode, Rules(approvals={"write_file": "always"}), "no")
-    secret = "ghp_" + "a1B2" * 9
-    await call.code("write_file", path="f", content=f"token = {secret}\n" + "x" * 5000)
-    assert secret not in person.asked[0]
-    assert len(person.asked[0]) < 1100
-
-
-@ERAS
 async def test_a_question_shows_what_is_done_before_the_content(call, ask, mode):
     person = ask(mode, Rules(approvals={"write_file": "always"}), "no")
-    await call.code("write_file", content="x" * 5000, path="f")
-    assert person.asked[0].startswith('Let the agent run write_file with {"path": "f", "content": "xxx')
+    await call.code("write_file", content="x\n" * 5000, path="f")
+    assert person.asked[0].startswith('Let the agent run write_file with {"path": "f"}\ncontent (10000 characters, ')
+    assert len(person.asked[0]) < 20_000
 
 
-async def test_of_long_arguments_only_the_beginning_is_searched_for_secrets(monkeypatch):
-    searched = []
+# What the agent writes so that it looks like a secret; the person has to read all of it.
+DISGUISED = [
+    ("shell", "command", 'token="$(touch canary)" ls', 'token=\\"$(touch canary)\\" ls'),
+    ("shell", "command", "echo Cookie: $(touch canary)", "echo Cookie: $(touch canary)"),
+    ("shell", "command", ": -----BEGIN PRIVATE KEY-----\ntouch canary", "| touch canary"),
+    ("shell", "commands", ["ls", "password=x;touch canary"], "password=x;touch canary"),
+    ("bash", "args", ["-c", ": -----BEGIN PRIVATE KEY-----\ntouch canary"], "touch canary"),
+    ("bash", "args", ["--token", "$(touch canary)"], "$(touch canary)"),
+    ("run_python", "code", "token = 1\nimport os; os.system('touch canary')", "os.system('touch canary')"),
+    ("write_file", "content", "# -----BEGIN PRIVATE KEY-----\nimport os", "| import os"),
+    ("write_file", "path", "token=x/../../outside/canary", "token=x/../../outside/canary"),
+    ("write_file", "path", "ghp_" + "a1B2" * 9, "ghp_a1B2"),
+    ("shell", "env", {"TOKEN": "x; touch canary"}, "x; touch canary"),
+    ("shell", "env", {"TOKEN": "$(touch canary)"}, "$(touch canary)"),
+    ("bash", "args", ["a\u202eb\u200bc\U000e0041"], "a<U+202E>b<U+200B>c<U+E0041>"),
+    ("write_file", "content", "a\nb\rc\u202ed\x1b[8m", "| b<U+000D>c<U+202E>d<U+001B>[8m"),
+]
 
-    def redact(value, most):
-        searched.append(most)
-        return redaction.redact(value, most)
 
-    monkeypatch.setattr(approvals, "redact", redact)
-    question("write_file", {"path": "f", "content": "x\n" * 2**23, "more": ["y" * 2**20] * 16}, "May")
-    assert sum(searched) < 20_000
+@each_row(("tool", "name", "value", "seen"), DISGUISED)
+def test_a_question_shows_what_runs_whatever_it_looks_like(tool, name, value, seen):
+    asked = question(tool, {name: value}, "Let the agent run")
+    assert seen in asked
+    assert "redacted" not in asked
 
 
-@pytest.mark.parametrize("before", [0, 900, 990, 3990, 5000])
-def test_no_part_of_a_secret_is_shown_wherever_it_is_cut(before):
-    secret = "ghp_" + "a1B2" * 9
-    asked = question("write_file", {"content": "." * before + " " + secret}, "May")
-    assert secret[:12] not in asked
+@each_row(
+    ("name", "value", "hidden"),
+    [
+        ("env", {"API_TOKEN": "abc123def"}, "abc123def"),
+        ("headers", {"Authorization": "Bearer abc123def"}, "abc123def"),
+        ("headers", {"X-Api-Key": "abc123def"}, "abc123def"),
+        ("options", {"nested": {"password": "abc123def"}}, "abc123def"),
+    ],
+)
+def test_a_question_masks_values_under_the_names_of_secrets_and_tells_their_length(name, value, hidden):
+    asked = question("http_request", {name: value}, "May")
+    assert hidden not in asked
+    assert "[redacted, " in asked
+
+
+def test_a_question_tells_of_what_it_cuts_how_long_it_is_and_its_digest():
+    asked = question("write_file", {"path": "f", "content": "a" * 9000 + "hidden" + "b" * 90_000}, "May")
+    assert "content (99006 characters, 1 lines, sha256 " in asked
+    assert "[... 95006 characters are not shown ...]" in asked
+    other = question("write_file", {"path": "f", "content": "a" * 9000 + "HIDDEN" + "b" * 90_000}, "May")
+    assert asked != other
+    many = question("multi_edit", {f"x{at}": "y" * 2**20 for at in range(8)}, "May")
+    assert len(many) < 20_000
+
+
+def test_content_cannot_pass_for_another_argument_of_the_question():
+    asked = question(
+        "write_file", {"path": "f", "content": "x\npath (1 characters, 1 lines, sha256 0):\n| harmless"}, "May"
+    )
+    assert "\n| path (1 characters" in asked
+    assert "\npath (" not in asked
+
+
+@each_row(
+    ("tool", "arguments"),
+    [
+        ("edit_file", {"path": "f", "old_string": "a\nb\nc", "new_string": "a\nB\nc"}),
+        ("multi_edit", {"path": "f", "edits": [{"old_string": "a\nb\nc", "new_string": "a\nB\nc" + " " * 200}]}),
+    ],
+)
+def test_an_edit_is_shown_as_a_diff(tool, arguments):
+    asked = question(tool, arguments, "May")
+    assert "|  a\n| -b" in asked
+    assert "\n| +B" in asked
+
+
+def test_a_question_of_large_arguments_is_made_at_once():
+    started = time.process_time()
+    question("write_file", {"path": "f", "content": "x\n" * 2**21, "more": ["y" * 2**20] * 4}, "May")
+    assert time.process_time() - started < 5
 
 
 async def test_a_client_without_elicitation_means_no(call, project):

@@ -129,7 +129,8 @@ def _inside(place: Place, hidden: bool, wanted: Wanted, sizes: bool, stop: Stop)
 
 
 def _shown(names: Sequence[str]) -> Sequence[str]:
-    return names if "".join(names).isprintable() else [visible_name(name) for name in names]
+    joined = "".join(names)
+    return names if joined.isascii() and joined.isprintable() else [visible_name(name) for name in names]
 
 
 def _unsized_rows(names: Sequence[str], others: Mapping[str, Kind]) -> str:
