@@ -17,7 +17,7 @@ from ._parse import parsed
 
 MAX_BYTES = 5 * 2**20
 """Size of a file (TOOLS.md §4.2)."""
-SECONDS = 1.5
+SECONDS = 1.2
 """Seconds that one file may take; code takes a tenth of a second for a megabyte."""
 _WAY_ON = "query or kind narrows it"
 

@@ -21,6 +21,9 @@ SMALL_SECONDS, SECONDS = 1.5, 10.0
 """Seconds that a document takes at most. A small one, or one that looks made to take long, is given up early."""
 _DOTS = 64
 
+ALIASED_VISITS = 200_000
+"""Values that a query of YAML looks at: twice the nodes that an answer may have."""
+
 Format = Literal["json", "yaml", "toml"]
 _CODES = {"json": Code.BAD_JSON, "yaml": Code.BAD_YAML, "toml": Code.BAD_TOML}
 
@@ -38,14 +41,16 @@ async def answer(
         raise ToolError(Code.INVALID_ARGS, f"path and {form} are both given", "leave one of them out")
     paths.parsed(query)
     text = await reading(lambda _: _read(path)) if path is not None else _sendable(inline or "")
-    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+    # Bytes go to the worker as they are, where text would be written as JSON and parsed on the way.
+    data = text.encode("utf-8", "surrogatepass")
+    if len(data) > MAX_BYTES:
         raise ToolError(Code.TOO_LARGE, f"the {form} is above 5 MiB")
-    work = partial(answered, form, text, query, option)
+    work = partial(answered, form, data, query, option)
     if form == "json" and len(text) <= SMALL:
         return Text(*await reading(lambda _: work()))
     slow = len(text) <= SMALL or (form == "toml" and any(line.count(".") > _DOTS for line in text.split("\n")))
     try:
-        body, more = await parser.call(answered, form, text, query, option, deadline=SMALL_SECONDS if slow else SECONDS)
+        body, more = await parser.call(answered, form, data, query, option, deadline=SMALL_SECONDS if slow else SECONDS)
     except WorkerFailure:
         raise ToolError(_CODES[form], f"the {form.upper()} takes too much time or memory to parse") from None
     return Text(body, more)
@@ -67,10 +72,11 @@ def _sendable(text: str) -> str:
     return text.removeprefix("\ufeff").replace("\r\n", "\n").encode("utf-8", "replace").decode()
 
 
-def answered(form: Format, text: str, query: str | None, option: int) -> tuple[str, str]:
+def answered(form: Format, data: bytes, query: str | None, option: int) -> tuple[str, str]:
     """Return the text of an answer, and how to ask for a part of it. Also in the worker."""
     # Each parser is imported where it is wanted: the server never has the one of YAML.
     steps = paths.parsed(query)
+    text = data.decode("utf-8", "surrogatepass")
     if form == "json":
         from . import _json
 
@@ -84,7 +90,8 @@ def answered(form: Format, text: str, query: str | None, option: int) -> tuple[s
 
         document = _toml.parsed(text)
     try:
-        found = paths.evaluated(document, steps, query)
+        # `[]` behind `[]` over aliases multiplies what a query looks at, and the answer is bounded all the same.
+        found = paths.evaluated(document, steps, query, ALIASED_VISITS if form == "yaml" else paths.MAX_VISITS)
     except paths.WrongKind as wrong:
         raise wrong.refusal(_position(form, text, option, wrong.place)) from None
     more = render.way_on(found.value)

@@ -13,6 +13,7 @@ MAX_DIGITS = 4000
 
 _LONG_NUMBER = re.compile(rf"[0-9.eE+-]{{{MAX_DIGITS + 1}}}")
 _LARGE_FLOAT = re.compile(r"[eE]\+?[0-9]{3}|[0-9]{300}")
+_NUMERIC = frozenset("0123456789.eE+-")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
@@ -75,9 +76,14 @@ def _float(literal: str) -> float:
 
 
 def _near(text: str, literal: str, line: int) -> str:
-    searched = re.compile(rf'"(?:[^"\\]|\\.)*"|(?P<it>{re.escape(literal)})')
-    places = (found.start() for found in searched.finditer(text) if found["it"] is not None)
-    return next((_at(text, place, line) for place in places), "")
+    """Return where a number or a name stands outside of strings."""
+    # A pattern of a million digits would take seconds to compile.
+    searched = re.compile(rf'"(?:[^"\\]|\\.)*"|(?P<it>{re.escape(literal[:40])})')
+    for found in searched.finditer(text):
+        start = found.start()
+        if found["it"] and text.startswith(literal, start) and text[start + len(literal) :][:1] not in _NUMERIC:
+            return _at(text, start, line)
+    return ""
 
 
 def _is_deep(value: Any) -> bool:

@@ -10,8 +10,7 @@ from ...safety.errors import Code, ToolError
 MAX_CHARACTERS = 10_000
 """Length of a query; a guess far above what any document needs."""
 MAX_VISITS = 1_000_000
-"""Values that one query looks at. `[]` behind `[]` over YAML aliases multiplies them; no document of 5 MiB has as many
-without."""
+"""Values that one query looks at: fewer than a document of 5 MiB may have, and more than any answer shows."""
 
 _BARE = re.compile(r"""[^.\[\]"'\s][^.\[\]"']*""")
 _INDEX = re.compile(r"\[[ ]*([0-9]{1,18})[ ]*\]")
@@ -97,13 +96,17 @@ def _bad(text: str, at: int, expected: str) -> ToolError:
     return ToolError(Code.BAD_QUERY, f"character {at + 1} of the query, {found}: {expected}", _HOW)
 
 
-def evaluated(document: Any, steps: tuple[Step, ...], query: str | None) -> Found:
-    """Return what a query leads to; null for what is not there. WrongKind, ToolError output_limit."""
-    return _Evaluation(steps, (query or "").strip()).run(document)
+def evaluated(document: Any, steps: tuple[Step, ...], query: str | None, most: int = MAX_VISITS) -> Found:
+    """Return what a query leads to; null for what is not there. most: values that it may look at.
+
+    WrongKind, ToolError output_limit.
+    """
+    return _Evaluation(steps, (query or "").strip(), most).run(document)
 
 
 class _Evaluation:
-    def __init__(self, steps: tuple[Step, ...], query: str) -> None:
+    def __init__(self, steps: tuple[Step, ...], query: str, most: int) -> None:
+        self._most = most
         self._steps = steps
         self._query = query
         self._missing: str | None = None
@@ -145,9 +148,9 @@ class _Evaluation:
 
     def _visit(self) -> None:
         self._visits += 1
-        if self._visits > MAX_VISITS:
+        if self._visits > self._most:
             raise ToolError(
-                Code.OUTPUT_LIMIT, f"the query looks at more than {MAX_VISITS} values", "ask for fewer with [N]"
+                Code.OUTPUT_LIMIT, f"the query looks at more than {self._most} values", "ask for fewer with [N]"
             )
 
     def _wrong(self, value: Any, step: Step, place: Place, lacks: str) -> WrongKind:

@@ -33,7 +33,7 @@ def test_a_query_leads_where_plain_access_does(value):
 
 @given(value=values)
 def test_an_answer_is_the_value_again_and_laid_out_as_by_the_library(value):
-    text, _ = answered("json", json.dumps(value), None, 0)
+    text, _ = answered("json", json.dumps(value).encode(), None, 0)
     body = text if isinstance(value, dict) else text.partition("\n")[2]
     assert json.loads(body) == value
     plain = json.dumps(value, indent=2, ensure_ascii=False)
