@@ -228,6 +228,7 @@ async def _records(config: Config) -> AsyncIterator[Records]:
         max_rows=config.records_max_rows,
         max_days=config.records_max_days,
         result_max_length=config.tool_result_max_length,
+        root=config.root,
     )
     try:
         yield records

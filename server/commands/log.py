@@ -1,11 +1,13 @@
-"""log: the records of calls, for a person or as JSON lines."""
+"""log: the records of calls, for a person (in local time) or as JSON lines (in UTC)."""
 
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import IO
 
 from ...safety.text import visible_name
@@ -83,9 +85,10 @@ def _follow(file: RecordFile, wanted: Wanted, out: IO[str], wait: Callable[[], N
 def _line(row: CallRecord, wanted: Wanted) -> str:
     if wanted.as_json:
         return json.dumps(asdict(row), ensure_ascii=False) + "\n"
-    when = row.started_at[:19].replace("T", " ")
+    when = f"{datetime.fromisoformat(row.started_at).astimezone():%Y-%m-%d %H:%M:%S}"
+    root = visible_name(os.path.basename(row.root or "") or row.root or "-")[:16]
     took = "" if row.duration_ms is None else f"{row.duration_ms:.0f} ms"
     state = f"{row.status} {row.code}" if row.code else row.status
     what = visible_name(row.error_message or row.input)
     shown = what if len(what) <= WIDTH else f"{what[: WIDTH - 3]}..."
-    return f"{when}  {row.tool:16}  {state:24}  {took:>9}  {shown}\n"
+    return f"{when}  {root:16}  {row.tool:16}  {state:24}  {took:>9}  {shown}\n"

@@ -1,5 +1,6 @@
 """What the commands do with a configuration: serve it, list its tools, make one call."""
 
+import errno
 import gc
 import json
 import logging
@@ -59,7 +60,11 @@ async def _serve_http(config: Config, toolbox: Toolbox, err: IO[str], on_stop: C
 
     try:
         return await http.serve(toolbox.server, config.http_settings(), on_ready=ready, on_stop=on_stop)
-    except (ValueError, OSError) as e:
+    except OSError as e:
+        if e.errno == errno.EADDRINUSE:
+            raise ConfigError(f"port {config.port} is in use at {config.host}; --port 0 picks a free one") from None
+        raise ConfigError(f"{config.transport} at {config.host}:{config.port}: {e.strerror or e}") from None
+    except ValueError as e:
         raise ConfigError(f"{config.transport} at {config.host}:{config.port}: {e}") from None
 
 

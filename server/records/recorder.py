@@ -44,8 +44,11 @@ class Records:
     call tries again: a full disk or a lost folder may be put right while the server runs.
     """
 
-    def __init__(self, path: Path, max_rows: int, max_days: float, result_max_length: int) -> None:
-        """Keep max_rows rows for max_days, with result_max_length characters of output each."""
+    def __init__(
+        self, path: Path, max_rows: int, max_days: float, result_max_length: int, root: Path | None = None
+    ) -> None:
+        """Keep max_rows rows for max_days, with result_max_length characters of output each. root: the base, for the rows."""
+        self._root = None if root is None else str(root)
         self._path = path
         self._max_rows = max_rows
         self._max_days = max_days
@@ -61,13 +64,19 @@ class Records:
 
     @classmethod
     def open(
-        cls, path: Path, *, max_rows: int = 100_000, max_days: float = 30, result_max_length: int = 10_000
+        cls,
+        path: Path,
+        *,
+        max_rows: int = 100_000,
+        max_days: float = 30,
+        result_max_length: int = 10_000,
+        root: Path | None = None,
     ) -> Self:
         """Open or make the file at path, and mark calls that a dead server left running as interrupted.
 
         A file that cannot be opened is only logged: calls that need no record still work.
         """
-        records = cls(path, max_rows, max_days, result_max_length)
+        records = cls(path, max_rows, max_days, result_max_length, root)
         try:
             records._opened(time.monotonic())
         except RecordError as e:
@@ -76,7 +85,7 @@ class Records:
 
     async def start(self, started: Started) -> None:
         """Write the row of a call that is about to run. Raises RecordError, also after WRITE_TIMEOUT."""
-        row = start_row(started, self._count(started))
+        row = self._row(started)
         await self._write(lambda file, patient: file.insert(row, self._server, patient=patient))
 
     async def finish(self, started: Started, finished: Finished, *, is_begun: bool) -> None:
@@ -86,7 +95,7 @@ class Records:
             lambda file, patient: file.update({"call_id": started.call_id, **end}, patient=patient)
         ):
             return
-        row: Row = start_row(started, self._count(started)) | end
+        row = self._row(started) | end
         await self._write(lambda file, patient: file.insert(row, self._server, patient=patient))
 
     def newest(
@@ -185,14 +194,14 @@ class Records:
         except sqlite3.Error as e:
             log.warning("old records could not be deleted (%s)", e)
 
-    def _count(self, started: Started) -> int:
-        """Return which call of a tool in its session this is."""
+    def _row(self, started: Started) -> Row:
+        """Return the row of a call that begins, counted among those of its tool in its session."""
         counted = (started.session, started.tool)
         iteration = self._iterations[counted] = self._iterations.get(counted, 0) + 1
         self._iterations.move_to_end(counted)
         if len(self._iterations) > MAX_COUNTERS:
             self._iterations.popitem(last=False)
-        return iteration
+        return start_row(started, iteration) | {"root": self._root}
 
     def _read(self, question: Callable[[RecordFile], T]) -> T:
         file = RecordFile.readable(self._path)

@@ -31,7 +31,7 @@ _PAUSE = 0.01
 _UNKNOWN_DAYS = 1
 """Days after which a row is taken for interrupted when its server cannot be asked: no call runs that long."""
 
-_VERSION = 1
+_VERSION = 2
 
 
 T = TypeVar("T")
@@ -66,14 +66,14 @@ class CallRecord:
     started_at: str
     completed_at: str | None
     duration_ms: float | None
+    root: str | None
 
 
 _COLUMNS = ", ".join(CallRecord.__dataclass_fields__)
 
 _INTO = f"INTO calls (server, {_COLUMNS}) VALUES (?{', ?' * len(CallRecord.__dataclass_fields__)})"
 
-_SCHEMA = f"""
-BEGIN IMMEDIATE;
+_SCHEMA = """
 CREATE TABLE IF NOT EXISTS calls (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     server TEXT NOT NULL,
@@ -87,11 +87,10 @@ CREATE TABLE IF NOT EXISTS calls (
     output TEXT, output_bytes INTEGER, tokens INTEGER, error_message TEXT,
     unsafe INTEGER NOT NULL,
     approved_by TEXT,
-    started_at TEXT NOT NULL, completed_at TEXT, duration_ms REAL
+    started_at TEXT NOT NULL, completed_at TEXT, duration_ms REAL,
+    root TEXT
 );
-CREATE INDEX IF NOT EXISTS running ON calls (server) WHERE status = 'running';
-PRAGMA user_version = {_VERSION};
-COMMIT;
+CREATE INDEX IF NOT EXISTS running ON calls (server) WHERE status = 'running'
 """
 
 
@@ -352,9 +351,9 @@ def _connect(path: Path, patience: BusyRetry, busy: float, *settings: str) -> sq
         for setting in settings:
             patience.of(partial(db.execute, setting))
         (version,) = patience.of(lambda: db.execute("PRAGMA user_version")).fetchone()
-        if version == 0 and "PRAGMA query_only = ON" not in settings:
-            patience.of(lambda: db.executescript(_SCHEMA))
-        elif version != _VERSION:
+        if "PRAGMA query_only = ON" not in settings and version in (0, 1):
+            version = patience.of(partial(_upgrade, db))
+        if version != _VERSION:
             raise RecordError(f"the records are of version {version}, and this server knows {_VERSION}")
     except (sqlite3.Error, RecordError) as e:
         db.close()
@@ -362,6 +361,27 @@ def _connect(path: Path, patience: BusyRetry, busy: float, *settings: str) -> sq
             raise
         raise RecordError(f"the records cannot be opened ({e})") from e
     return db
+
+
+def _upgrade(db: sqlite3.Connection) -> int:
+    """Make the table, or one of an earlier version into one of this; return the version that the file has then."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            for statement in _SCHEMA.split(";"):
+                db.execute(statement)
+        elif version == 1:
+            db.execute("ALTER TABLE calls ADD COLUMN root TEXT")
+        if version < _VERSION:
+            db.execute(f"PRAGMA user_version = {_VERSION}")
+            version = _VERSION
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    return int(version)
 
 
 def _values(server: Server | str, row: Row) -> list[Any]:

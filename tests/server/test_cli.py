@@ -325,7 +325,7 @@ def test_a_port_that_is_taken_is_one_line(user):
         port = taken.getsockname()[1]
         done = spawn(user, ["--transport", "http", "--port", str(port)])
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert f"http at 127.0.0.1:{port}" in done.stderr
+    assert f"port {port} is in use at 127.0.0.1; --port 0 picks a free one" in done.stderr
 
 
 def test_what_is_found_wrong_while_starting_is_one_line(user):

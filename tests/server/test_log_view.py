@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,9 +22,25 @@ class Enough(Exception):
     pass
 
 
+@pytest.fixture(autouse=True)
+def utc(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+async def test_times_are_local(user, records, monkeypatch):
+    monkeypatch.setenv("TZ", "UTC-03:30")
+    time.tzset()
+    await call(records, "1")
+    (line,) = printed(user)
+    assert line.split()[:2] == ["2026-11-21", "08:13:59"]
+
+
 @pytest.fixture
 async def records(user) -> Any:
-    made = Records.open(user.load().records_file, max_rows=100, max_days=36500, result_max_length=100)
+    made = Records.open(
+        user.load().records_file, max_rows=100, max_days=36500, result_max_length=100, root=user.project
+    )
     yield made
     made.close()
 
@@ -71,15 +88,25 @@ async def test_the_newest_call_is_first(user, records):
     await call(records, "2", "glob", pattern="*")
     await begin(records, "3", "bash", command="ls")
     running, globbed, read = printed(user)
-    assert read.split() == ["2026-11-21", "04:43:59", "read_file", "success", "12", "ms", '{"path":', '"a.txt"}']
-    assert globbed.split()[2:4] == ["glob", "success"]
-    assert running.split()[2:4] == ["bash", "running"]
+    assert read.split() == [
+        "2026-11-21",
+        "04:43:59",
+        "project",
+        "read_file",
+        "success",
+        "12",
+        "ms",
+        '{"path":',
+        '"a.txt"}',
+    ]
+    assert globbed.split()[3:5] == ["glob", "success"]
+    assert running.split()[3:5] == ["bash", "running"]
 
 
 async def test_an_error_is_shown_with_its_code(user, records):
     await call(records, "1", error="no file at nope")
     (line,) = printed(user)
-    assert line.split()[3:5] == ["error", "not_a_file"]
+    assert line.split()[4:6] == ["error", "not_a_file"]
     assert line.endswith("no file at nope")
 
 
@@ -87,9 +114,9 @@ async def test_records_are_filtered_and_limited(user, records):
     await call(records, "1", "glob")
     await call(records, "2", "read_file", error="no")
     await call(records, "3", "read_file")
-    assert [line.split()[2] for line in printed(user, limit=2)] == ["read_file", "read_file"]
-    assert [line.split()[2] for line in printed(user, tool="glob")] == ["glob"]
-    assert [line.split()[3] for line in printed(user, status="error")] == ["error"]
+    assert [line.split()[3] for line in printed(user, limit=2)] == ["read_file", "read_file"]
+    assert [line.split()[3] for line in printed(user, tool="glob")] == ["glob"]
+    assert [line.split()[4] for line in printed(user, status="error")] == ["error"]
 
 
 async def test_json_is_one_object_a_line(user, records):
@@ -134,7 +161,7 @@ async def test_following_shows_what_was_and_each_call_as_it_ends(user, records):
         partial(end, records, "2"),
         partial(begin, records, "4", "diff"),
     )
-    assert [tuple(line.split()[2:4]) for line in lines] == [
+    assert [tuple(line.split()[3:5]) for line in lines] == [
         ("glob", "success"),
         ("bash", "running"),
         ("tree", "success"),
@@ -151,7 +178,7 @@ async def test_following_keeps_to_the_filters(user, records):
         tool="glob",
         status="error",
     )
-    assert [tuple(line.split()[2:4]) for line in lines] == [("glob", "error")]
+    assert [tuple(line.split()[3:5]) for line in lines] == [("glob", "error")]
 
 
 @pytest.mark.parametrize(("status", "part"), [("sucess", "did you mean success?"), ("x", "running, success, error")])

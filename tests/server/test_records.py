@@ -100,6 +100,7 @@ async def test_a_row_is_there_before_the_call_and_complete_after_it(records):
         "started_at": "2026-11-21T04:43:58.123Z",
         "completed_at": None,
         "duration_ms": None,
+        "root": None,
     }
     await end(records, "c1", Finished(Status.ERROR, "not_found", "no such entry", "nothing there", 2.25, tokens=4))
     ended = records.get("c1")
@@ -738,6 +739,18 @@ async def test_two_servers_write_to_one_file(path):
     assert [row.status for row in one.newest(1000)] == ["success"] * 100
     one.close()
     two.close()
+
+
+async def test_a_file_of_the_first_version_is_upgraded_and_keeps_its_rows(path):
+    records = Records.open(path)
+    await records.start(call("c1"))
+    records.close()
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("ALTER TABLE calls DROP COLUMN root; PRAGMA user_version = 1;")
+    records = Records.open(path, root=path.parent)
+    await records.start(call("c2"))
+    assert [(row.call_id, row.root) for row in records.newest()] == [("c2", str(path.parent)), ("c1", None)]
+    records.close()
 
 
 def test_a_reader_does_not_change_the_file(path):

@@ -28,7 +28,7 @@ class HttpSettings:
     tls_cert: Path | None = None
     tls_key: Path | None = None
     allow_plain_http: bool = False
-    max_sessions: int = 32
+    max_sessions: int = 1000
     idle_timeout: float = 1800
     max_body: int = 4 * 1024 * 1024
     max_in_flight: int = 64
