@@ -1,5 +1,6 @@
 """What runs in a sandbox and within which bounds, and how it came out. Values only."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -57,6 +58,11 @@ class FsPolicy:
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
+
+    def below(self, folder: str) -> frozenset[str]:
+        """Return where in a folder something of the host is put, as paths from there."""
+        places = (*self.read, *self.write, *(place for place, _ in self.links))
+        return frozenset(os.path.relpath(place, folder) for place in places if place.startswith(f"{folder}/"))
 
 
 @dataclass(frozen=True)

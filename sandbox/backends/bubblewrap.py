@@ -26,6 +26,7 @@ _GATE = (
 )
 """Limits the processes, tells the supervisor that the sandbox stands, and waits for its word.
 
+It has no variables: those of the program could have it load other code, before the limits hold and the clock runs.
 Set inside, the limit counts the processes of this sandbox's user namespace. -u is bash's name for it, -p dash's;
 descriptors below 10 are all that dash can name.
 """
@@ -90,8 +91,6 @@ def arguments(job: Job, *, bwrap: str, extra: Sequence[str] = ()) -> list[str]:
     argv += ["--hostname", "sandbox", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
     if job.network:
         argv += ["--share-net"]
-    for name, value in sorted((dict(job.env) | {"TMPDIR": "/tmp"}).items()):  # noqa: S108 - the sandbox's own
-        argv += ["--setenv", name, value]
     for path in SYSTEM:
         argv += ["--symlink", os.readlink(path), path] if os.path.islink(path) else ["--ro-bind-try", path, path]
     argv += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
@@ -110,7 +109,17 @@ def arguments(job: Job, *, bwrap: str, extra: Sequence[str] = ()) -> list[str]:
         argv += ["--symlink", target, place]
     argv += ["--remount-ro", "/", "--chdir", job.cwd]
     argv += ["--seccomp", str(FILTER_FD), "--info-fd", str(INFO_FD), *extra]
-    return [*argv, "--", "/bin/sh", "-c", _GATE, str(job.limits.processes + 1), *program(job)]
+    return [*argv, "--", "/bin/sh", "-c", _GATE, str(job.limits.processes + 1), *_with_environment(job)]
+
+
+def _with_environment(job: Job) -> list[str]:
+    """Return what starts the program with its variables, of which the gate before it has none."""
+    env = dict(job.env) | {"TMPDIR": "/tmp"}  # noqa: S108 - the sandbox's own
+    argv = program(job)
+    if "=" in argv[0]:
+        # env would take it for a variable.
+        argv = ["/bin/sh", "-c", 'exec "$0" "$@"', *argv]
+    return ["/usr/bin/env", "-i", "--", *(f"{name}={value}" for name, value in sorted(env.items())), *argv]
 
 
 def _inodes(job: Job) -> Callable[[int], str | None]:

@@ -88,7 +88,7 @@ async def finish(
         )
         if process.trouble is not None:
             raise ToolError(Code.UNAVAILABLE, f"{os.path.basename(job.argv[0])} could not be started in the sandbox")
-        files = await collect(scratch) if scratch is not None else ()
+        files = await collect(scratch, job.files.below("/tmp")) if scratch is not None else ()  # noqa: S108
         return Result(translate(done), runtime, reasons, files)
     finally:
         if scratch is not None:

@@ -20,7 +20,7 @@ from ..process.tree import Process
 from . import bootstrap
 from .program_supervisor import KILL, TERMINATE
 
-_MODULE = "toolbox_mcp.sandbox.linux.zygote"
+MODULE = "toolbox_mcp.sandbox.linux.zygote"
 _START = 30.0  # seconds; a guess, for a machine that is a thousand times slower than usual
 _SETUP = 20.0  # seconds to set one sandbox up; likewise
 _END = 1.0  # seconds in which a supervisor ends everything
@@ -179,8 +179,10 @@ class SupervisedProcess(Pipes):
 class Zygote:
     """Starts the zygote at the first request, and again when it has died."""
 
-    def __init__(self) -> None:
-        """Start nothing yet."""
+    def __init__(self, module: str = MODULE, start_seconds: float = _START) -> None:
+        """Start nothing yet. module: whose main() it runs. start_seconds: in which it has to greet."""
+        self._module = module
+        self._start_seconds = start_seconds
         self._program: ChildProcess | None = None
         self._requests: socket.socket | None = None
         self._starting = asyncio.Lock()
@@ -271,7 +273,7 @@ class Zygote:
     async def _launch(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            self._program = bootstrap.start(_MODULE, [theirs.fileno(), os.getpid()], pass_fds=(theirs.fileno(),))
+            self._program = bootstrap.start(self._module, [theirs.fileno(), os.getpid()], pass_fds=(theirs.fileno(),))
         except ToolError as failure:
             ours.close()
             raise SetupFailed(failure.error) from None
@@ -283,7 +285,9 @@ class Zygote:
         ready: asyncio.Future[None] = loop.create_future()
         loop.add_reader(ours.fileno(), lambda: None if ready.done() else ready.set_result(None))
         try:
-            await asyncio.wait([ready, self._program.ended], timeout=_START, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                [ready, self._program.ended], timeout=self._start_seconds, return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
             loop.remove_reader(ours.fileno())
         try:

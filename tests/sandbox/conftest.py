@@ -1,3 +1,4 @@
+import contextlib
 import os
 import shutil
 import subprocess
@@ -29,8 +30,14 @@ def image():
 
 
 @pytest.fixture
-def podman(tmp_path):
-    return Container("podman", Zygote(), env=ENV, state=tmp_path, options=OPTIONS)
+async def zygote():
+    async with contextlib.aclosing(Zygote()) as made:
+        yield made
+
+
+@pytest.fixture
+def podman(tmp_path, zygote):
+    return Container("podman", zygote, env=ENV, state=tmp_path, options=OPTIONS)
 
 
 def containers():

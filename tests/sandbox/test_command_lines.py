@@ -47,7 +47,6 @@ def bwrap_golden(system, *, net, env, disk, binds, cwd, extra, processes, argv):
         *lines("/usr/bin/bwrap --unshare-all --unshare-user --disable-userns --uid 65534 --gid 65534"),
         *lines("--hostname sandbox --die-with-parent --new-session --cap-drop ALL --clearenv"),
         *net,
-        *[word for name, value in env for word in ("--setenv", name, value)],
         *["--ro-bind-try", usr, usr, "--symlink", "usr/bin", link, "--ro-bind-try", missing, missing],
         *lines("--proc /proc --ro-bind /proc/sys /proc/sys"),
         *(lines("--ro-bind /dev/null /proc/version") if Path("/proc/version").exists() else []),
@@ -58,6 +57,7 @@ def bwrap_golden(system, *, net, env, disk, binds, cwd, extra, processes, argv):
         *["--remount-ro", "/", "--chdir", cwd, "--seccomp", "10", "--info-fd", "11"],
         *extra,
         *["--", "/bin/sh", "-c", GATE, processes],
+        *["/usr/bin/env", "-i", "--", *(f"{name}={value}" for name, value in env)],
         *argv,
     ]
 
@@ -176,8 +176,8 @@ def test_no_word_of_the_job_is_taken_for_an_option_of_the_engine():
         ("podman", ("--runtime", "runc"), ["podman", "--runtime", "runc"]),
     ],
 )
-def test_options_of_the_engine_stand_before_its_command(tmp_path, engine, options, base):
-    assert Container(engine, env={}, state=tmp_path, options=options)._base() == base
+def test_options_of_the_engine_stand_before_its_command(tmp_path, engine, options, base, zygote):
+    assert Container(engine, zygote, env={}, state=tmp_path, options=options)._base() == base
 
 
 SEATBELT = """(version 1)
@@ -263,6 +263,6 @@ def test_a_name_cannot_add_to_the_profile():
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="where it works it is run by the tests of the tools")
-async def test_seatbelt_is_of_macos_alone(tmp_path):
-    probe = await seatbelt.Seatbelt(tmp_path).probe()
+async def test_seatbelt_is_of_macos_alone(tmp_path, zygote):
+    probe = await seatbelt.Seatbelt(zygote, tmp_path).probe()
     assert (probe.ok, probe.reasons) == (False, ("not macOS",))

@@ -15,7 +15,6 @@ from tests.sandbox.conftest import ENV, OPTIONS, PATH, containers
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.sandbox.backends import self_test as attack
 from toolbox_mcp.sandbox.backends.container import ENGINE_FILTERS, Container, arguments
-from toolbox_mcp.sandbox.linux.zygote_client import Zygote
 from toolbox_mcp.sandbox.service import Sandbox, SandboxSettings
 from toolbox_mcp.sandbox.spec import MIB, FsPolicy, Job, Limits
 
@@ -178,9 +177,9 @@ print(reached(socket.AF_INET, ("127.0.0.1", PORT)), reached(socket.AF_UNIX, "\\0
     assert done.stdout.text == "True 1 1\n"
 
 
-async def test_a_proxy_of_the_engine_is_not_told_to_the_program(image, tmp_path):
+async def test_a_proxy_of_the_engine_is_not_told_to_the_program(image, tmp_path, zygote):
     env = ENV | {"http_proxy": "http://user:secret@127.0.0.1:9", "HTTPS_PROXY": "http://user:secret@127.0.0.1:9"}
-    podman = Container("podman", Zygote(), env=env, state=tmp_path, options=OPTIONS)
+    podman = Container("podman", zygote, env=env, state=tmp_path, options=OPTIONS)
     done = (await podman.run(Job(("env",), image=image))).finished
     assert "HOME=/tmp" in done.stdout.text.splitlines()
     assert "secret" not in done.stdout.text
@@ -222,11 +221,11 @@ async def test_what_the_kernel_limits_for_each_process_holds_in_a_container(podm
     assert (done.exit_code, done.signal, done.killed_by) == end
 
 
-async def test_a_podman_whose_service_is_elsewhere_filters_by_itself_and_is_degraded(tmp_path):
+async def test_a_podman_whose_service_is_elsewhere_filters_by_itself_and_is_degraded(tmp_path, zygote):
     log = tmp_path / "log"
     (tmp_path / "podman").write_text(f'#!/bin/sh\necho "$*" >>{log}\n[ "$1" != info ] || echo true\n')
     (tmp_path / "podman").chmod(0o755)
-    podman = Container("podman", Zygote(), env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, state=tmp_path)
+    podman = Container("podman", zygote, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, state=tmp_path)
     assert (await podman.probe()).reasons == (ENGINE_FILTERS,)
     assert (await podman.run(Job(("true",), image="i"))).reasons == (ENGINE_FILTERS,)
     assert "no-new-privileges" in log.read_text()
@@ -242,9 +241,9 @@ async def test_a_language_that_the_image_lacks_is_unavailable(podman, job):
     )
 
 
-async def test_what_the_engine_refuses_is_no_result(image, tmp_path):
+async def test_what_the_engine_refuses_is_no_result(image, tmp_path, zygote):
     podman = Container(
-        "podman", Zygote(), env=ENV, state=tmp_path, options=OPTIONS, run_options=("--memory-swappiness", "1000")
+        "podman", zygote, env=ENV, state=tmp_path, options=OPTIONS, run_options=("--memory-swappiness", "1000")
     )
     with pytest.raises(ToolError) as refused:
         await podman.run(Job(("true",), image=image))
@@ -336,12 +335,12 @@ async def test_the_attack_on_a_container_succeeds_where_it_is_let(podman, image,
     assert (await podman.run(kept)).finished.stdout.text.split() == ["done"]
 
 
-async def test_containers_conf_of_the_operator_reaches_podman(image, tmp_path):
+async def test_containers_conf_of_the_operator_reaches_podman(image, tmp_path, zygote):
     conf = tmp_path / "containers.conf"
     conf.write_text(
         '[engine]\nruntime = "runc"\n[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]\nenv = ["MARK=1"]\n'
     )
-    podman = Container("podman", Zygote(), env={**ENV, "CONTAINERS_CONF": str(conf)}, state=tmp_path)
+    podman = Container("podman", zygote, env={**ENV, "CONTAINERS_CONF": str(conf)}, state=tmp_path)
     done = await podman.run(Job(("/bin/sh", "-c", "ulimit -n; echo $MARK"), image=image))
     # The limits of the job are above those of the engine.
     assert done.finished.stdout.text == "256\n1\n"
@@ -379,21 +378,21 @@ async def test_the_oci_runtime_of_the_setting_is_handed_to_the_engine(tmp_path, 
 # Engines that are not there
 
 
-async def test_an_engine_without_its_daemon_does_not_work(tmp_path):
+async def test_an_engine_without_its_daemon_does_not_work(tmp_path, zygote):
     (tmp_path / "docker").write_text(
         "#!/bin/sh\necho 'Cannot connect to the Docker daemon at '$DOCKER_HOST >&2; exit 1\n"
     )
     (tmp_path / "docker").chmod(0o755)
-    docker = Container("docker", env={"PATH": f"{tmp_path}:/bin", "DOCKER_HOST": "tcp://far"}, state=tmp_path)
+    docker = Container("docker", zygote, env={"PATH": f"{tmp_path}:/bin", "DOCKER_HOST": "tcp://far"}, state=tmp_path)
     probe = await docker.probe()
     assert (probe.ok, probe.reasons) == (False, ("Cannot connect to the Docker daemon at tcp://far",))
 
 
-async def test_an_engine_that_cannot_be_given_its_filter_does_not_work(tmp_path):
+async def test_an_engine_that_cannot_be_given_its_filter_does_not_work(tmp_path, zygote):
     (tmp_path / "docker").write_text("#!/bin/sh\n")
     (tmp_path / "docker").chmod(0o755)
     (tmp_path / "state").write_text("a file where the folder should be")
-    docker = Container("docker", env={"PATH": f"{tmp_path}:/bin"}, state=tmp_path / "state")
+    docker = Container("docker", zygote, env={"PATH": f"{tmp_path}:/bin"}, state=tmp_path / "state")
     probe = await docker.probe()
     assert not probe.ok
     assert "the filter of system calls cannot be written: " in probe.reasons[0]
@@ -402,19 +401,19 @@ async def test_an_engine_that_cannot_be_given_its_filter_does_not_work(tmp_path)
     assert refused.value.code is Code.SANDBOX_UNAVAILABLE
 
 
-async def test_an_engine_that_is_not_installed_does_not_work(tmp_path):
-    probe = await Container("docker", env={"PATH": str(tmp_path)}, state=tmp_path).probe()
+async def test_an_engine_that_is_not_installed_does_not_work(tmp_path, zygote):
+    probe = await Container("docker", zygote, env={"PATH": str(tmp_path)}, state=tmp_path).probe()
     assert (probe.ok, probe.reasons) == (False, ("docker is not installed",))
 
 
-async def test_a_run_that_is_killed_kills_its_container_by_name(tmp_path, monkeypatch):
+async def test_a_run_that_is_killed_kills_its_container_by_name(tmp_path, monkeypatch, zygote):
     monkeypatch.setattr("toolbox_mcp.sandbox.backends.container._START_SECONDS", 0.0)
     log = tmp_path / "log"
     (tmp_path / "docker").write_text(
         f'#!/bin/sh\necho "$*" | tr "\\n" " " >>{log}\necho >>{log}\n[ "$1" != run ] || exec sleep 60\n'
     )
     (tmp_path / "docker").chmod(0o755)
-    docker = Container("docker", env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, state=tmp_path)
+    docker = Container("docker", zygote, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, state=tmp_path)
     done = (await docker.run(Job(("true",), image="i", limits=Limits(wall=0.2)))).finished
     ran, *after = [line.split() for line in log.read_text().splitlines()]
     name = ran[ran.index("--name") + 1]

@@ -1,5 +1,4 @@
 import asyncio
-import contextlib
 import os
 import sys
 
@@ -7,7 +6,6 @@ import pytest
 
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.sandbox.isolate.worker import Worker
-from toolbox_mcp.sandbox.linux.zygote_client import Zygote
 from toolbox_mcp.sandbox.process.output_buffer import UNREAD, Unread
 from toolbox_mcp.sandbox.processes import Processes
 from toolbox_mcp.sandbox.programs import Programs
@@ -15,12 +13,6 @@ from toolbox_mcp.sandbox.programs import Programs
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="programs do not run on Windows")
 
 ENV = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
-
-
-@pytest.fixture
-async def zygote():
-    async with contextlib.aclosing(Zygote()) as made:
-        yield made
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from toolbox_mcp.sandbox import scratch
-from toolbox_mcp.sandbox.scratch import LARGEST_IMAGE, MOST_FILES, MOST_IMAGES, collect
+from toolbox_mcp.sandbox.scratch import IMAGE_BYTES, MOST_FILES, MOST_IMAGES, collect
+from toolbox_mcp.sandbox.spec import FsPolicy
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -51,12 +52,12 @@ async def test_what_a_file_is_shows_in_its_first_bytes_and_not_in_its_name(folde
 
 
 async def test_an_image_that_is_too_large_is_only_listed(folder):
-    for name, size in (("a.png", LARGEST_IMAGE), ("b.png", LARGEST_IMAGE + 1)):
+    for name, size in (("a.png", IMAGE_BYTES), ("b.png", IMAGE_BYTES + 1)):
         (folder / name).write_bytes(PNG)
         os.truncate(name, size)
     assert [(file.size, file.data is None) for file in await left(folder)] == [
-        (LARGEST_IMAGE, False),
-        (LARGEST_IMAGE + 1, True),
+        (IMAGE_BYTES, False),
+        (IMAGE_BYTES + 1, True),
     ]
 
 
@@ -64,6 +65,23 @@ async def test_so_many_images_come_back_and_the_rest_is_listed(folder):
     for number in range(MOST_IMAGES + 2):
         (folder / f"{number:02}.png").write_bytes(PNG)
     assert [file.data is not None for file in await left(folder)] == [True] * MOST_IMAGES + [False] * 2
+
+
+async def test_images_share_one_bound(folder):
+    for number in range(4):
+        (folder / f"{number}.png").write_bytes(PNG)
+        os.truncate(f"{number}.png", IMAGE_BYTES // 3 + 1)
+    assert [file.data is not None for file in await left(folder)] == [True, True, False, False]
+
+
+async def test_what_the_sandbox_has_put_there_was_not_left_by_the_program(folder):
+    for name in ("toolchain/bin/it", "toolchain/mine", "mine"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    found = await collect(place, FsPolicy(read=("/tmp/toolchain/bin", "/usr")).below("/tmp"))
+    os.close(place)
+    assert [file.name for file in found] == ["mine", "toolchain/mine"]
 
 
 async def test_so_many_files_are_listed_and_no_more(folder):

@@ -1,4 +1,3 @@
-import contextlib
 import os
 import stat
 import sys
@@ -18,12 +17,6 @@ def runner(tmp_path, **options):
     host = {"PATH": PATH, "HOME": str(tmp_path), **options.pop("host", {})}
     zygote = options.pop("zygote", None) or Zygote()
     return ShellRunner(zygote, cwd=str(tmp_path), host=host, env=options.pop("env", {"PATH": PATH}), **options)
-
-
-@pytest.fixture
-async def zygote():
-    async with contextlib.aclosing(Zygote()) as made:
-        yield made
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from toolbox_mcp.sandbox.linux.zygote_client import Zygote
 from toolbox_mcp.sandbox.process import tree
 from toolbox_mcp.sandbox.process.background import start_background
 from toolbox_mcp.sandbox.process.runner import run
@@ -91,12 +90,6 @@ def hopper(tmp_path):
     yield lambda number, **options: made.append(Hopper(tmp_path, number, **options)) or made[-1]
     for each in made:
         os.close(each.fd)
-
-
-@pytest.fixture
-async def zygote():
-    async with contextlib.aclosing(Zygote()) as made:
-        yield made
 
 
 async def background(zygote, argv, stdin=False):

@@ -55,6 +55,25 @@ def header(data: bytes) -> Header | None:
     return Header(format=name, width=size[0], height=size[1])
 
 
+def is_readable(data: bytes) -> bool:
+    """Return True for an image that can be decoded; without Pillow its header has to do."""
+    declared = header(data)
+    if declared is None or declared["width"] * declared["height"] > MAX_PIXELS:
+        return False
+    try:
+        from PIL import Image
+    except ImportError:
+        return True
+    try:
+        with Image.open(BytesIO(data), formats=[declared["format"].upper()]) as picture:
+            picture.load()
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - on damaged files Pillow's decoders raise many kinds
+        return False
+    return True
+
+
 def scaled(data: bytes, max_edge: int = MAX_EDGE, max_bytes: int = MAX_BYTES) -> tuple[bytes, str]:
     """Return an image with its MIME type, scaled down where an edge or the file is too long.
 

@@ -1,6 +1,7 @@
 """How a sandboxed program ended, with the images it left."""
 
 from base64 import b64encode
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Self
 
 from mcp_types import ImageContent
@@ -8,14 +9,18 @@ from pydantic import Field, PrivateAttr
 
 from ...safety.errors import Code, ToolError
 from ...safety.text import visible_name
+from ...sandbox.isolate.worker import Worker, WorkerFailure
 from ...sandbox.service import QUALIFYING, Sandbox
 from ...sandbox.spec import LeftFile
 from ..exec_result import ExecResult
+from ..read._images import is_readable
 from ..results import Answer, Budget
 from ..settings import ToolSettings
 
 LARGEST_CODE = 1 << 20
 """Bytes of a program."""
+
+_IMAGE_SECONDS = 5.0  # for decoding one image; a guess
 
 SourceCode = Annotated[str, Field(description="the whole program")]
 
@@ -64,7 +69,7 @@ class SandboxResult(ExecResult):
         return Answer([*answer.content, *images], answer.structured, answer.meta, answer.tokens)
 
 
-async def run_code(sandbox: Sandbox, language: str, code: str) -> SandboxResult:
+async def run_code(sandbox: Sandbox, worker: Worker, language: str, code: str) -> SandboxResult:
     """Run a program and describe its end. Raises ToolError, also where the program is too long."""
     if len(code.encode("utf-8", "surrogatepass")) > LARGEST_CODE:
         raise ToolError(
@@ -76,8 +81,19 @@ async def run_code(sandbox: Sandbox, language: str, code: str) -> SandboxResult:
     result = SandboxResult.of(
         done.finished, runtime=done.runtime, degraded=done.degraded, degraded_reasons=list(done.reasons)
     )
-    result._files = done.files
+    result._files = tuple([await _checked(worker, file) for file in done.files])
     return result
+
+
+async def _checked(worker: Worker, file: LeftFile) -> LeftFile:
+    """Return a file without its bytes where they only begin as an image does."""
+    if file.data is None:
+        return file
+    try:
+        readable = await worker.call(is_readable, file.data, deadline=_IMAGE_SECONDS)
+    except WorkerFailure:
+        readable = False
+    return file if readable else replace(file, data=None, mime=None)
 
 
 def deadline(settings: ToolSettings, steps: int = 1) -> float:

@@ -1,14 +1,14 @@
 """run_ruby."""
 
 from ..base import Access, tool
-from ..services import Sandbox
+from ..services import Parser, Sandbox
 from ._result import SandboxResult, SourceCode, deadline, run_code
 
 
 @tool(Access.EXEC, deadline=lambda settings, given: deadline(settings))
-async def run_ruby(sandbox: Sandbox, code: SourceCode) -> SandboxResult:
+async def run_ruby(sandbox: Sandbox, parser: Parser, code: SourceCode) -> SandboxResult:
     """Run a Ruby program in a sandbox and return what it prints.
 
     No network, no project files, no state between calls; /tmp is writable, and images left there come back.
     """
-    return await run_code(sandbox, "ruby", code)
+    return await run_code(sandbox, parser, "ruby", code)

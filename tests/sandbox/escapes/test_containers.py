@@ -57,7 +57,8 @@ class Attack:
     def __init__(self, image, secret, state):
         # The engine is to keep what it finds in its environment to itself.
         env = {**ENV, "SECRET": secret}
-        self.podman = Container("podman", Zygote(), env=env, state=state, options=OPTIONS)
+        self.zygote = Zygote()
+        self.podman = Container("podman", self.zygote, env=env, state=state, options=OPTIONS)
         self.job = Job(("python3", "-u", "-"), image=image, capture=Capture(tail=1 << 20))
 
     async def run(self, code, **limits):
@@ -162,13 +163,14 @@ def report(image, tmp_path_factory):
 
 
 async def attacked(attack, targets):
-    problems = await attack.look()
-    if problems:
-        return {"problems": problems, "attempts": {}}
-    found, degraded = await attack.attempts(targets)
-    found |= await attack.greedy()
-    stayed, seen = await attack.lasting()
-    return {"problems": [], "attempts": found | stayed, "degraded": degraded, "seen": seen}
+    async with contextlib.aclosing(attack.zygote):
+        problems = await attack.look()
+        if problems:
+            return {"problems": problems, "attempts": {}}
+        found, degraded = await attack.attempts(targets)
+        found |= await attack.greedy()
+        stayed, seen = await attack.lasting()
+        return {"problems": [], "attempts": found | stayed, "degraded": degraded, "seen": seen}
 
 
 def test_nothing_is_tried_in_a_container_with_a_way_out(report):

@@ -117,14 +117,25 @@ async def test_a_time_out_is_a_result(call):
     assert result.content[0].text.split("\n")[0].endswith("s (sandbox killed)")
 
 
-PNG = r"b'\x89PNG\r\n\x1a\n' + b'x' * 8"
+# A picture of one grey pixel.
+PNG = (
+    "bytes.fromhex('89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550"
+    "000000a49444154789c636800000082008177cd72b60000000049454e44ae426082')"
+)
 
 
 async def test_images_left_in_the_scratch_folder_come_back(call):
     code = f"open('/tmp/plot.png', 'wb').write({PNG})\nopen('notes.txt', 'w').write('abc')"
     result = await call.result("run_python", {"code": code})
-    assert result.content[0].text == "exit: 0\n(no output)\n--- files ---\nnotes.txt (3 bytes)\nplot.png (16 bytes)"
+    assert result.content[0].text == "exit: 0\n(no output)\n--- files ---\nnotes.txt (3 bytes)\nplot.png (67 bytes)"
     assert [(block.type, block.mime_type) for block in result.content[1:]] == [("image", "image/png")]
+
+
+async def test_what_only_begins_as_an_image_does_is_a_file_like_any_other(call):
+    code = f"open('/tmp/real.png', 'wb').write({PNG})\nopen('/tmp/a.png', 'wb').write({PNG}[:40] + bytes(99))"
+    result = await call.result("run_python", {"code": code})
+    assert result.content[0].text.endswith("a.png (139 bytes)\nreal.png (67 bytes)")
+    assert [block.type for block in result.content[1:]] == ["image"]
 
 
 async def test_a_name_of_a_file_forges_no_line_of_the_answer(call):
