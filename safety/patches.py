@@ -119,7 +119,7 @@ def _place(raw: str, roots: Roots) -> Place:
     place = roots.place(raw, follow=False)
     if not place.parts:
         raise ToolError(Code.IS_A_DIRECTORY, f"{place.shown} is a folder")
-    place.foresee_writable()
+    place.check_writable()
     return place
 
 

@@ -11,7 +11,7 @@ def _guard(*, follow: bool = True, write: bool = False, liftable: bool = False) 
     def judge(raw: str, judging: Judging, unconfined: bool) -> Place:
         place = judging.policy.roots.place(raw, follow=follow, unconfined=unconfined)
         if write:
-            place.foresee_writable()
+            place.check_writable()
             return place
         return place.looked_at()
 

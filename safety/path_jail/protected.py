@@ -3,9 +3,10 @@
 import fnmatch
 import os
 import re
-import time
+import stat
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -16,10 +17,19 @@ _IGNORABLE = re.compile(
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 
-_OF_GIT, _OWN = "it belongs to git", "it belongs to this server"
+OF_GIT, _OWN = "it belongs to git", "it belongs to this server"
 
-_RECENT = 1.0
-"""Seconds within which who is judged again before anything is written may be told what was so; a guess."""
+_BARE = frozenset(("HEAD", "objects", "refs"))
+"""What makes a folder a git repository, whatever its name (git, setup.c, is_git_directory)."""
+
+_MAX_BELOW = 500
+"""Entries below one protected folder that are searched for links; a guess: such folders hold settings."""
+
+_SMALL_FOLDER = 16 << 10
+"""Bytes of a folder of some 400 entries on ext4; a guess."""
+
+_MAX_POINTER = 4096
+"""Bytes of a `.git` file that are read (PATH_MAX)."""
 
 _GIT_NAMES = re.compile(r"(?:\.git|git~[0-9]+)[. ]*(?::.*)?", re.DOTALL)
 
@@ -51,7 +61,9 @@ class Protected:
         self._known = tuple(map(str, (*self._own, *(folder / ".git" for folder in folders))))
         # A place is judged when it is named and again when it is written.
         self._latest: tuple[tuple[Path, tuple[str, ...], bool], str | None] | None = None
-        self._found: tuple[float, frozenset[tuple[int, int]]] = -_RECENT, frozenset()
+        self._literal = sorted({(".git",), *(names for glob in self._globs for names in glob.literal())})
+        self._firsts = _BARE.union(names[0] for names in self._literal)
+        self._folders = {names[-1] for glob in self._globs if not glob.is_literal and (names := [*glob.literal()])}
 
     def name_refusal(self, root: Path, parts: Sequence[str], *, folder: bool = False) -> str | None:
         """Say why a place must not be written, by its names; None when it may. No part may be a link.
@@ -66,7 +78,7 @@ class Protected:
     def _judged(self, root: Path, parts: Sequence[str], folder: bool) -> str | None:
         whole = [fold(part) for part in (*root.parts[1:], *parts)]
         if any(map(_is_git, whole)):
-            return _OF_GIT
+            return OF_GIT
         if self._is_own(whole):
             return _OWN
         folded = [part.rstrip(". ") or part for part in whole[len(whole) - len(parts) :]]
@@ -83,23 +95,52 @@ class Protected:
         reached = [glob.reached(folded) for glob in self._globs]
         return Below(self.name_refusal(root, parts), self._globs, own, reached)
 
-    def identities(self, *, recent: bool = False) -> frozenset[tuple[int, int]]:
-        """Return (device, inode) of what is protected by name and exists at this moment. recent: or did a second ago."""
-        now = time.monotonic()
-        if recent and now - self._found[0] < _RECENT:
-            return self._found[1]
+    def identities(self) -> frozenset[tuple[int, int]]:
+        """Return (device, inode) of the server's own files and of the roots' `.git` that exist at this moment."""
         found: set[tuple[int, int]] = set()
         for path in self._known:
-            try:
-                status = os.stat(path)
-            except OSError:
+            with suppress(OSError):
+                found.add(identity(os.stat(path)))
+        return frozenset(found)
+
+    def aliases(self, folder: str) -> "Aliases":
+        """Return under which other names the protected places in a folder can be reached at this moment.
+
+        Those are the targets of links, existing or not, the other names of files, and the folders that `.git` names.
+        """
+        entries = _entries(folder, self._firsts)
+        found = Aliases(entries & _BARE)
+        if entries <= _BARE:
+            return found
+        missing: set[tuple[str, ...]] = set()
+        for names in self._literal:
+            if names[0] not in entries or names[:-1] in missing:
+                missing.add(names)
                 continue
-            found.add((status.st_dev, status.st_ino))
-        there = frozenset(found)
-        # Another thread may have looked meanwhile.
-        if self._found[0] <= now:
-            self._found = now, there
-        return there
+            path = os.path.join(folder, *names)
+            try:
+                status = os.lstat(path)
+            except (OSError, ValueError):
+                missing.add(names)
+                continue
+            found.add(path, status, names)
+            if names in self._folders and stat.S_ISDIR(status.st_mode):
+                self._add_below(found, path, names)
+        return found
+
+    def _add_below(self, found: "Aliases", folder: str, names: tuple[str, ...]) -> None:
+        """Take in the links and the files with several names below a folder whose protected content is not spelled out."""
+        left = _MAX_BELOW
+        for above, folders, files in os.walk(folder):
+            for name in (*folders, *files):
+                left -= 1
+                path = os.path.join(above, name)
+                with suppress(OSError):
+                    status = os.lstat(path)
+                    if stat.S_ISLNK(status.st_mode) or (status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode)):
+                        found.add(path, status, (*names, *os.path.relpath(path, folder).split("/")))
+            if left <= 0:
+                return
 
     def _is_own(self, whole: list[str]) -> bool:
         return any(whole[: len(own)] == own for own in self._folded_own)
@@ -107,6 +148,66 @@ class Protected:
     @cached_property
     def _folded_own(self) -> list[list[str]]:
         return [[fold(part) for part in path.parts[1:]] for path in self._own]
+
+
+class Aliases:
+    """Other names of protected places, each with the names under which it is protected."""
+
+    def __init__(self, of_repository: frozenset[str]) -> None:
+        """Begin with the entries of a repository that the folder has."""
+        self._of_repository = of_repository
+        self.paths: dict[str, tuple[str, ...]] = {}
+        self.identities: dict[tuple[int, int], tuple[str, ...]] = {}
+
+    def add(self, path: str, status: os.stat_result, names: tuple[str, ...]) -> None:
+        """Take in what has a protected name, or is on the way to one."""
+        if stat.S_ISLNK(status.st_mode):
+            with suppress(OSError):
+                self.paths[os.path.realpath(path)] = names
+                self.identities[identity(os.stat(path))] = names
+            return
+        if not stat.S_ISDIR(status.st_mode):
+            self.identities[identity(status)] = names
+        if stat.S_ISREG(status.st_mode) and names[-1] == ".git":
+            with suppress(OSError, ValueError):
+                self.paths[_git_folder(path)] = names
+
+    def is_repository_with(self, name: str | None) -> bool:
+        """Return True for a folder that git takes for a repository, or would if it had one more entry of this name."""
+        return len(self._of_repository) >= len(_BARE) - 1 and self._of_repository.union((name,)) >= _BARE
+
+    def names_of(self, path: str, found: tuple[int, int] | None) -> tuple[str, ...] | None:
+        """Return the names under which a place is protected, or on the way to what is; None for others."""
+        return self.paths.get(path) or (self.identities.get(found) if found else None)
+
+
+def identity(status: os.stat_result) -> tuple[int, int]:
+    """Return the device and the inode."""
+    return status.st_dev, status.st_ino
+
+
+def _entries(folder: str, names: frozenset[str]) -> frozenset[str]:
+    """Return which of the names a folder has. A listing of a small folder takes less time than a look for each name."""
+    try:
+        if os.stat(folder).st_size <= _SMALL_FOLDER:
+            return names.intersection(os.listdir(folder))
+    except NotADirectoryError:
+        return frozenset()
+    except OSError:
+        pass
+    return frozenset(name for name in names if os.path.lexists(f"{folder}/{name}"))
+
+
+def _git_folder(path: str) -> str:
+    """Return the folder that a `.git` file names. OSError, ValueError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        text = os.fsdecode(os.read(fd, _MAX_POINTER))
+    finally:
+        os.close(fd)
+    if not text.startswith("gitdir:"):
+        raise ValueError
+    return os.path.realpath(os.path.join(os.path.dirname(path), text.removeprefix("gitdir:").strip()))
 
 
 class Below:
@@ -125,6 +226,7 @@ class Below:
         self._refused = refused
         self._globs = globs
         self._way = [(own, reached)]
+        self._bare: list[set[str]] = [set()]
 
     def refusal(self, name: str) -> str | None:
         """Say why what has a name in the folder must not be written; None when it may."""
@@ -132,7 +234,11 @@ class Below:
             return self._refused
         folded = fold(name)
         if _is_git(folded):
-            return _OF_GIT
+            return OF_GIT
+        if name in _BARE:
+            self._bare[-1].add(name)
+            if len(self._bare[-1]) == len(_BARE):
+                return OF_GIT
         own, reached = self._way[-1]
         if own and [folded] in own:
             return _OWN
@@ -148,11 +254,13 @@ class Below:
         part = folded.rstrip(". ") or folded
         own, reached = self._way[-1]
         rest = [path[1:] for path in own if path[0] == folded]
+        self._bare.append(set())
         self._way.append((rest, [glob.step(at, part) for glob, at in zip(self._globs, reached, strict=True)]))
 
     def up(self) -> None:
         """Go back."""
         self._way.pop()
+        self._bare.pop()
 
 
 class _Glob:
@@ -161,10 +269,12 @@ class _Glob:
     def __init__(self, text: str) -> None:
         self.refusal = f"protected_paths has {text}"
         parts = [part for part in text.split("/") if part not in ("", ".")]
+        self.is_literal = not any(mark in text for mark in "*?[")
         while parts and parts[-1] == "**":
             parts.pop()
         if not text.startswith("/"):
             parts.insert(0, "**")
+        self._texts = parts
         self._parts = [None if part == "**" else re.compile(fnmatch.translate(fold(part))) for part in parts]
         self._end = len(parts)
         # Each position with those behind it that a `**`, which may stand for nothing, lets one be at as well.
@@ -172,6 +282,14 @@ class _Glob:
         for at, part in reversed([*enumerate(parts)]):
             self._also.append({at} | (self._also[-1] if part == "**" else set()))
         self._also.reverse()
+
+    def literal(self) -> Iterator[tuple[str, ...]]:
+        """Yield the names that lead to the pattern's matches, as far as they are spelled out."""
+        texts = self._texts[1:] if self._texts[:1] == ["**"] else self._texts
+        for count, text in enumerate(texts, 1):
+            if any(mark in text for mark in "*?["):
+                return
+            yield tuple(texts[:count])
 
     def covers(self, path: Sequence[str]) -> bool:
         """Tell whether the pattern matches the path or a folder above it."""

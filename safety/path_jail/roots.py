@@ -18,7 +18,7 @@ from ..writes.file_version import Seen
 from ..writes.locks import Locks
 from .openat2 import openat2
 from .opening import MAX_PATH, Engine, Links, Opener, Root, normal
-from .protected import Protected
+from .protected import OF_GIT, Aliases, Protected, identity
 
 __all__ = ["Engine", "Place", "Roots", "Writable"]
 
@@ -30,6 +30,8 @@ _SIMILAR_AMONG, _SIMILAR_LENGTH = 500, 64
 
 FIND = "glob finds files by name"
 """What to do about a missing file when none is named like it."""
+
+ANOTHER_NAME = "it is another name of a protected place"
 
 _MISSING = (errno.ENOENT, errno.ENOTDIR)
 
@@ -303,20 +305,14 @@ class Place:
         links = Links.FOLLOW if self.links is Links.ENTRY else self.links
         return Place(self.roots, self.root, self.parts[:-1], links)
 
-    def check_writable(self, expect: Seen | None = None) -> None:
-        """ToolError protected_path when the place, with its links followed, is never written. expect: as for Writable.check()."""
-        Writable(self.roots).check(self, expect)
+    def check_writable(self, expect: Seen | None = None, *, folder: bool = False) -> None:
+        """ToolError protected_path when the place is never written. expect, folder: as for Writable.check()."""
+        Writable(self.roots).check(self, expect, folder=folder)
 
-    def foresee_writable(self) -> None:
-        """Do as check_writable() for a place that is checked again before it is written.
-
-        What became protected within the last second may be missed.
-        """
-        try:
-            Writable(self.roots, recent=True).check(self)
-        except ToolError:
-            # What was protected then may be gone, and its inode another file's.
-            self.check_writable()
+    def check_names(self) -> None:
+        """ToolError protected_path when the names given are never written, wherever links lead from there."""
+        if why := self.roots.protected.name_refusal(self.root.path, self.parts):
+            raise ToolError(Code.PROTECTED_PATH, f"{self.shown} is protected: {why}")
 
     def looked_at(self) -> "Place":
         """Return the place, with what is there noted. Raises as stat()."""
@@ -364,53 +360,72 @@ class Place:
 class Writable:
     """Judges whether places may be written, many of them at one moment: each folder is looked at once."""
 
-    def __init__(self, roots: Roots, *, recent: bool = False) -> None:
-        """Begin a moment. recent: what is protected may be known from the last second."""
+    def __init__(self, roots: Roots) -> None:
         self._protected = roots.protected
-        self._forbidden = roots.protected.identities(recent=recent)
-        self._folders: dict[tuple[Path, tuple[str, ...]], bool] = {}
+        self._forbidden = roots.protected.identities()
+        self._aliases: dict[str, Aliases] = {}
+        self._found: dict[str, tuple[int, int] | None] = {}
 
-    def check(self, place: Place, expect: Seen | None = None) -> None:
-        """ToolError protected_path when a place, with its links followed, is never written.
+    def check(self, place: Place, expect: Seen | None = None, *, folder: bool = False) -> None:
+        """ToolError protected_path when a place is never written.
 
-        expect: a file that was there, where nothing else will be replaced; it is not looked up again.
+        It is judged by the names given, by those behind its links, and by what every folder on the way is. expect: a
+        file that was there, where nothing else will be replaced; it is not looked up again. folder: what comes there has
+        content, or is a link that may lead to some.
         """
-        at, there = place, expect.file if expect else None
-        if there is None or place.links is not Links.NONE:
-            at, status = place.target_seen()
-            there = _identity(status)
-        why = self._protected.name_refusal(at.root.path, at.parts)
-        if why is None and self._forbidden and self._is_protected(at, there):
-            why = "it is another name of a protected place"
+        why = self._protected.name_refusal(place.root.path, place.parts, folder=folder)
+        if why is None:
+            at, there = place, expect.file if expect else None
+            if there is None or place.links is not Links.NONE:
+                at, status = place.target_seen()
+                there = identity(status) if status else None
+            why = self._refusal(at, there, folder)
         if why:
             raise ToolError(Code.PROTECTED_PATH, f"{place.shown} is protected: {why}")
 
-    def _is_protected(self, at: Place, there: tuple[int, int] | None) -> bool:
-        return (there or _identity(at.stat())) in self._forbidden or self._is_below_forbidden(at)
-
-    def _is_below_forbidden(self, at: Place) -> bool:
-        """Tell whether a folder above a place, up to the root, is protected under another name."""
-        below: list[Place] = []
-        forbidden = False
-        for count in range(len(at.parts) - 1, -1, -1):
-            folder = Place(at.roots, at.root, at.parts[:count], at.links)
-            known = self._folders.get((at.root.path, folder.parts))
-            if known is not None:
-                forbidden = known
+    def _refusal(self, at: Place, there: tuple[int, int] | None, folder: bool) -> str | None:
+        """Say why a place without links must not be written; None when it may. there: what it is, if that is known."""
+        if why := self._protected.name_refusal(at.root.path, at.parts, folder=folder):
+            return why
+        if there is None and (status := at.stat()):
+            there = identity(status)
+        path, way = at.root.path.as_posix().rstrip("/"), [at.root.path.as_posix()]
+        for part in at.parts:
+            path = f"{path}/{part}"
+            way.append(path)
+        found = [*(self._identity(at, depth, way[depth]) for depth in range(len(at.parts))), there]
+        for depth, folder_path in enumerate(way):
+            if found[depth] is None:
                 break
-            below.append(folder)
-        for folder in reversed(below):
+            if found[depth] in self._forbidden:
+                return ANOTHER_NAME
+            aliases = self._aliases_in(folder_path)
+            if aliases.is_repository_with(at.parts[depth] if depth < len(at.parts) else None):
+                return OF_GIT
+            if not aliases.paths and not aliases.identities:
+                continue
+            for below in range(depth, len(way)):
+                names = aliases.names_of(way[below], found[below])
+                if not names:
+                    continue
+                other = (*at.parts[:depth], *names, *at.parts[below:])
+                if self._protected.name_refusal(at.root.path, other, folder=folder):
+                    return ANOTHER_NAME
+        return None
+
+    def _aliases_in(self, folder: str) -> Aliases:
+        known = self._aliases.get(folder)
+        if known is None:
+            known = self._aliases[folder] = self._protected.aliases(folder)
+        return known
+
+    def _identity(self, at: Place, depth: int, path: str) -> tuple[int, int] | None:
+        """Return what the folder is that is so deep on the way to a place."""
+        if path not in self._found:
             # A root is open, and stays what it is.
-            forbidden = forbidden or self._is_forbidden(folder.stat() if folder.parts else os.fstat(folder.root.fd))
-            self._folders[at.root.path, folder.parts] = forbidden
-        return forbidden
-
-    def _is_forbidden(self, status: os.stat_result | None) -> bool:
-        return _identity(status) in self._forbidden
-
-
-def _identity(status: os.stat_result | None) -> tuple[int, int] | None:
-    return None if status is None else (status.st_dev, status.st_ino)
+            status = Place(at.roots, at.root, at.parts[:depth], Links.NONE).stat() if depth else os.fstat(at.root.fd)
+            self._found[path] = identity(status) if status else None
+        return self._found[path]
 
 
 def _outside(shown: str) -> ToolError:

@@ -138,6 +138,7 @@ def replace(
     it was and nothing is left beside it.
     """
     with locked(place) as at:
+        place.check_names()
         at.check_writable(expect)
         folders: tuple[Place, ...] = ()
         if create_parents and at.parts:

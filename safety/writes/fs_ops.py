@@ -105,8 +105,9 @@ def move(source: Place, destination: Place, *, overwrite: bool = False, expect: 
         raise ToolError(Code.NO_CHANGE, f"{old.shown} is already there")
     with old.roots.locks.hold(old.absolute, new.absolute):
         old.check_writable()
-        new.check_writable()
         is_folder = stat.S_ISDIR(status.st_mode)
+        # A link may lead to a folder, whose content then has the names below it.
+        new.check_writable(folder=is_folder or stat.S_ISLNK(status.st_mode))
         if is_folder:
             if new.path.is_relative_to(old.path):
                 raise ToolError(Code.REFUSED, f"{old.shown} cannot move into itself")
@@ -222,8 +223,6 @@ def _one_name(old: Place, new: Place) -> bool:
 def _check_tree(old: Place, new: Place | None) -> None:
     """ToolError protected_path if a folder holds, or would hold at its new place, what is never written."""
     protected = old.roots.protected
-    if new and (why := protected.name_refusal(new.root.path, new.parts, folder=True)):
-        raise ToolError(Code.PROTECTED_PATH, f"{new.shown} is protected: {why}")
     judges = [protected.below(place.root.path, place.parts) for place in (old, new) if place]
     try:
         with old.parent() as (dir_fd, name), closing(Cursor(dir_fd)) as cursor:

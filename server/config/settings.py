@@ -34,6 +34,27 @@ from .kinds import (
 )
 from .presets import PRESETS
 
+_OBEYED_BY = {
+    "agents": ".mcp.json .claude/** .cursor/** .gemini/** .codex/** .windsurf/** .roo/** .continue/** .kiro/** .amazonq/** "
+    ".junie/** .qwen/** .opencode/** opencode.json .trae/** .augment/** .aider*",
+    "editors": ".vscode/** .idea/** .run/** .fleet/** .zed/** *.code-workspace .exrc .nvimrc .nvim.lua .vimrc .dir-locals.el",
+    "what opens a folder": ".envrc .direnv/** mise.toml .mise.toml .mise/** .devcontainer/** .devcontainer.json .gitpod.yml",
+    "git and its hooks": ".gitmodules .gitattributes .gitconfig .husky/** .githooks/** .pre-commit-config.yaml lefthook.yml "
+    ".lefthook.yml",
+    "continuous integration": ".github/workflows/** .github/actions/** .gitea/workflows/** .forgejo/workflows/** "
+    ".gitlab-ci.yml .circleci/** .buildkite/** .woodpecker/**",
+    "package managers": ".npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .cargo/**",
+    "shells and debuggers": ".bashrc .bash_profile .bash_login .bash_logout .profile .zshrc .zshenv .zprofile .zlogin "
+    ".gdbinit .lldbinit .ripgreprc .ssh/**",
+}
+
+OBEYED_BY_OTHERS = tuple(name for names in _OBEYED_BY.values() for name in names.split())
+"""What a program obeys when a folder is opened, entered, committed to or pushed, without anybody asking for it.
+
+Files that say what runs when somebody asks (Makefile, package.json) are the project's code, and notes for agents
+(AGENTS.md, CLAUDE.md) its documents: they are written like others."""
+
+
 T = TypeVar("T")
 
 
@@ -190,8 +211,8 @@ class Settings:
     )
     protected_paths: tuple[str, ...] = setting(
         _globs,
-        (".mcp.json", ".claude/settings*.json", ".cursor/**", ".vscode/tasks.json"),
-        "Never written, like `.git` and the server's own files.",
+        OBEYED_BY_OTHERS,
+        "Never written, like `.git` and the server's own files. The default is what other programs obey unasked.",
     )
     block_symlinks: bool = setting(boolean(), False, "Refuse every path with a link in it.")
     jail_no_xdev: bool = setting(boolean(), False, "Refuse mount points inside a root.")

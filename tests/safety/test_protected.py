@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tables import each_row
-from toolbox_mcp.safety.path_jail import protected
 from toolbox_mcp.safety.path_jail.protected import Protected
-from toolbox_mcp.safety.writes.atomic import read_whole, replace
+from toolbox_mcp.safety.path_jail.roots import Roots
+from toolbox_mcp.safety.writes.atomic import replace
 from toolbox_mcp.safety.writes.file_version import Seen
+from toolbox_mcp.safety.writes.fs_ops import move
 
 GLOBS = (".mcp.json", ".claude/settings*.json", ".cursor/**", ".vscode/tasks.json", "/only/here", "deep/**/secret*")
 
@@ -159,50 +160,112 @@ def test_own_files_are_protected_outside_the_roots_too(project, jail, outcome):
     assert outcome(roots.place(str(own) + "x", unconfined=True).check_writable) is None
 
 
-def test_a_place_that_came_to_be_protected_a_moment_ago_is_told_when_it_is_written(project, jail, outcome, monkeypatch):
-    own = project.parent / "settings.yaml"
-    roots = jail(own_files=[own])
-    now = [100.0]
-    monkeypatch.setattr(protected.time, "monotonic", lambda: now[0])
-    (project / "a").touch()
-    place = roots.place("a")
-    assert outcome(place.foresee_writable) is None
-    os.link(project / "a", own)
-    assert outcome(place.foresee_writable) is None
-    assert outcome(place.check_writable) == "protected_path"
-    seen = read_whole(place, 9)[1]
-    assert outcome(lambda: replace(place, b"x", expect=seen)) == "protected_path"
-    now[0] += 1
-    assert outcome(place.foresee_writable) == "protected_path"
+def bare(folder: Path) -> None:
+    (folder / "objects").mkdir(parents=True)
+    (folder / "refs").mkdir()
+    (folder / "hooks").mkdir()
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
 
 
-def test_a_place_that_is_protected_no_longer_is_not_refused_for_what_was_known_a_moment_ago(project, jail, outcome):
-    own = project.parent / "settings.yaml"
-    own.touch()
-    os.link(own, project / "a")
-    place = jail(own_files=[own]).place("a")
-    assert outcome(place.foresee_writable) == "protected_path"
-    own.unlink()
-    assert outcome(place.foresee_writable) is None
+def hostile(project: Path) -> None:
+    """Make a repository whose links and git files lead from protected names to others, and back."""
+    for folder in ("cfg", "sub/g", "deep/in/g2", "wt", "meta", "pkg", "partial/objects", "partial/refs"):
+        (project / folder).mkdir(parents=True)
+    (project / ".mcp.json").symlink_to("real.json")
+    (project / "real.json").touch()
+    (project / "sub" / ".mcp.json").symlink_to("../nowhere.json")
+    (project / ".vscode").symlink_to("cfg")
+    (project / "pkg" / ".vscode").symlink_to("../cfg2")
+    (project / "to_vscode").symlink_to(".vscode")
+    (project / "sub" / ".git").symlink_to("g")
+    (project / "deep" / ".git").write_text("gitdir: in/g2\n")
+    (project / "wt" / ".git").write_text("gitdir: ../meta\n")
+    bare(project / "meta")
+    bare(project / "repos" / "x")
+    (project / ".cursor").mkdir()
+    (project / ".cursor" / "mcp").write_text("{}")
+    os.link(project / ".cursor" / "mcp", project / "hard_mcp")
+    (project / ".claude").mkdir()
+    (project / ".claude" / "settings.json").symlink_to("../shared_settings")
+    (project / "latest").symlink_to("cfg")
+    (project / "free").mkdir()
+    (project / "free" / "f").touch()
 
 
-def test_what_was_looked_up_last_is_what_is_known_for_a_moment(project, monkeypatch):
-    (project / "one").touch()
-    guard = Protected([], [project / "one", project / "other"], [])
-    look = os.stat
+BEHIND_LINKS = [
+    ".mcp.json",
+    "real.json",
+    "sub/.mcp.json",
+    ".vscode/tasks.json",
+    "to_vscode/tasks.json",
+    "cfg/tasks.json",
+    "pkg/.vscode/tasks.json",
+    "sub/.git/config",
+    "sub/g/config",
+    "sub/g/hooks/pre-commit",
+    "deep/in/g2/config",
+    "wt/.git",
+    "meta/hooks/pre-commit",
+    "meta/config",
+    "meta/HEAD",
+    "repos/x/config",
+    "repos/x/objects/info/alternates",
+    "partial/HEAD",
+    "hard_mcp",
+    "shared_settings",
+]
 
-    def meanwhile(path):
-        if Path(path).name == "one":
-            return look(path)
-        # Another thread looks once more, after what is made here, and is done first.
-        monkeypatch.setattr(protected.os, "stat", look)
-        (project / "other").touch()
-        assert len(guard.identities()) == 2
-        raise FileNotFoundError
 
-    monkeypatch.setattr(protected.os, "stat", meanwhile)
-    assert len(guard.identities()) == 1
-    assert len(guard.identities(recent=True)) == 2
+@each_row("path", BEHIND_LINKS)
+def test_what_is_protected_behind_links_and_git_files_is_so_by_each_of_its_names(path, tmp_path_factory, outcome):
+    project = tmp_path_factory.mktemp("hostile")
+    hostile(project)
+    roots = Roots([project], protected=GLOBS)
+    try:
+        assert outcome(roots.place(path).check_writable) == "protected_path"
+        assert outcome(lambda: replace(roots.place(path), b"x")) == "protected_path"
+    finally:
+        roots.close()
+
+
+@each_row(
+    "path",
+    ["free/f", "free/new", "cfg/other.json", "HEAD", "free/HEAD", "wt/f", "latest/other", "sub/f", "partial/config"],
+)
+def test_what_lies_beside_protected_places_is_written(path, tmp_path_factory, outcome):
+    project = tmp_path_factory.mktemp("hostile")
+    hostile(project)
+    roots = Roots([project], protected=GLOBS)
+    try:
+        roots.place(path).check_writable()
+        replace(roots.place(path), b"x")
+    finally:
+        roots.close()
+
+
+@each_row(
+    ("source", "destination"),
+    [
+        ("latest", ".claude2/../sub/.claude"),
+        ("latest", "deep/only"),
+        ("latest", "sub/.cursor"),
+        ("free", "cfg2"),
+        ("meta", "elsewhere"),
+        ("repos", "elsewhere"),
+        ("free/f", "partial/HEAD"),
+        ("sub/g", "elsewhere"),
+    ],
+)
+def test_what_a_move_would_make_of_a_link_or_a_folder_is_refused(source, destination, tmp_path_factory, outcome):
+    project = tmp_path_factory.mktemp("hostile")
+    hostile(project)
+    roots = Roots([project], protected=[*GLOBS, "deep/only/x"])
+    (project / "only").symlink_to("cfg2")
+    try:
+        assert outcome(lambda: move(roots.place(source), roots.place(destination, follow=False))) == "protected_path"
+        assert os.path.lexists(project / source)
+    finally:
+        roots.close()
 
 
 def test_what_is_expected_to_be_there_is_judged_where_only_that_may_be_replaced(project, jail, outcome):

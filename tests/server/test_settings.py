@@ -11,7 +11,7 @@ import yaml
 
 from toolbox_mcp.sandbox.environment import own
 from toolbox_mcp.server.config.errors import ConfigError
-from toolbox_mcp.server.config.settings import ALIASES, SECTIONS, Settings, table
+from toolbox_mcp.server.config.settings import ALIASES, OBEYED_BY_OTHERS, SECTIONS, Settings, table
 from toolbox_mcp.tools.catalogue import load_tools
 from toolbox_mcp.tools.settings import ToolSettings
 
@@ -181,7 +181,7 @@ def test_the_defaults_are_those_of_the_contract(user):
     assert (config.sandbox_memory, config.sandbox_cpus, config.sandbox_pids) == (256 * 2**20, 1.0, 128)
     assert config.env_passthrough == ("PATH", "LANG", "LC_ALL", "HOME")
     assert config.web_ports == (80, 443, 8080, 8443)
-    assert config.protected_paths == (".mcp.json", ".claude/settings*.json", ".cursor/**", ".vscode/tasks.json")
+    assert config.protected_paths == OBEYED_BY_OTHERS
     assert (config.enable_exec_tools, config.enable_shell, config.allow_unsafe) == (False, False, False)
     assert (config.transport, config.host, config.port) == ("stdio", "127.0.0.1", 8765)
 
