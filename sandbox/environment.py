@@ -4,8 +4,6 @@ Nothing here reads the process's environment; it is an argument everywhere.
 """
 
 import os
-import shutil
-import sys
 from collections.abc import Collection, Iterable, Mapping
 
 OWN_PREFIX = "TOOLBOX_"
@@ -39,8 +37,6 @@ def which(program: str, env: Mapping[str, str]) -> str | None:
 
     A folder of it that is relative is passed over: it would lead into the project, whose files decide nothing here.
     """
-    if sys.platform == "win32":
-        return shutil.which(program, path=env.get("PATH"))
     for folder in os.get_exec_path(env):
         path = os.path.join(folder, program)
         if os.path.isabs(folder) and os.path.isfile(path) and os.access(path, os.X_OK):
@@ -49,7 +45,7 @@ def which(program: str, env: Mapping[str, str]) -> str | None:
 
 
 def own(name: str) -> bool:
-    """Tell whether a variable belongs to this server and reaches no program. Case does not count (Windows)."""
+    """Tell whether a variable belongs to this server and reaches no program. Case does not count."""
     name = name.upper()
     return name.startswith(OWN_PREFIX) or name in OWN_NAMES
 
@@ -76,12 +72,6 @@ def from_login(output: bytes) -> dict[str, str]:
     return found
 
 
-def layered(layers: Iterable[Mapping[str, str]], *, ignore_case: bool = False) -> dict[str, str]:
-    """Return all layers as one; later ones win. ignore_case: names that differ in case are one (Windows)."""
-    merged: dict[str, str] = {}
-    names: dict[str, str] = {}
-    for layer in layers:
-        for name, value in layer.items():
-            known = names.setdefault(name.upper(), name) if ignore_case else name
-            merged[known] = value
-    return merged
+def layered(layers: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return all layers as one; later ones win."""
+    return {name: value for layer in layers for name, value in layer.items()}

@@ -4,8 +4,8 @@ import asyncio
 import copy
 import logging
 import os
+import pwd
 import secrets
-import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 SHELLS = ("bash", "zsh", "sh", "dash", "ksh", "fish")
 """In the order in which they are looked for."""
 
-WINDOWS_SHELLS = ("pwsh", "powershell", "cmd")
+POWERSHELLS = ("pwsh", "powershell")
 
 TERM_SECONDS = 0.5
 """Seconds between SIGTERM and SIGKILL for a command that takes too long."""
@@ -47,9 +47,7 @@ class Shell:
 
     def argv(self, command: str) -> list[str]:
         """Return what runs command in a shell of its own."""
-        if self.name == "cmd":
-            return [self.path, "/d", "/s", "/c", command]
-        if self.name in ("pwsh", "powershell"):
+        if self.name in POWERSHELLS:
             return [self.path, "-NoLogo", "-NonInteractive", "-NoProfile", "-Command", command]
         return [self.path, "-c", command]
 
@@ -110,7 +108,7 @@ class ShellRunner:
         """
         name = self._default if wanted == "auto" else wanted
         own = [_shell(path) for path in self._own()] if name == "auto" else []
-        names = (name,) if name != "auto" else WINDOWS_SHELLS if sys.platform == "win32" else SHELLS
+        names = (name,) if name != "auto" else SHELLS
         for shell in (*own, *map(self._named, names)):
             if shell:
                 return shell
@@ -124,9 +122,9 @@ class ShellRunner:
         """Return the environment of a command: the base, and layers (of the session, of the call) above it."""
         if self._sandbox:
             # What finds programs on the host finds nothing in a sandbox.
-            return layered(layers, ignore_case=sys.platform == "win32")
+            return layered(layers)
         base = await self._logged_in() if isinstance(self._base_env, str) else self._base_env
-        return layered((self._env, base, *layers), ignore_case=sys.platform == "win32")
+        return layered((self._env, base, *layers))
 
     async def run(
         self, shell: Shell, command: str, *, cwd: Place | None, env: Mapping[str, str], timeout: float
@@ -173,13 +171,10 @@ class ShellRunner:
     def _own(self) -> list[str]:
         """Return the paths of the user's shell, and of that of the account."""
         paths = [self._host.get("SHELL", "")]
-        if sys.platform != "win32":
-            import pwd
-
-            try:
-                paths.append(pwd.getpwuid(os.getuid()).pw_shell)
-            except KeyError:
-                log.debug("the user has no account")
+        try:
+            paths.append(pwd.getpwuid(os.getuid()).pw_shell)
+        except KeyError:
+            log.debug("the user has no account")
         return paths
 
     async def _logged_in(self) -> dict[str, str]:
@@ -189,8 +184,6 @@ class ShellRunner:
         return self._login
 
     async def _ask_login_shell(self) -> dict[str, str]:
-        if sys.platform == "win32":
-            return from_login("\0".join(f"{name}={value}" for name, value in self._host.items()).encode())
         try:
             shell = self.find("auto")
             done = await run(
@@ -211,8 +204,8 @@ class ShellRunner:
 
 
 def _shell(path: str) -> Shell | None:
-    name = os.path.basename(path).removesuffix(".exe")
-    known = name in SHELLS or name in WINDOWS_SHELLS
+    name = os.path.basename(path)
+    known = name in SHELLS or name in POWERSHELLS
     return Shell(name, path) if known and os.access(path, os.X_OK) and os.path.isabs(path) else None
 
 

@@ -224,10 +224,7 @@ class _Process:
     def kill(self) -> None:
         if self._popen.returncode is None:
             # Unreaped, so the number cannot belong to anybody else.
-            if sys.platform == "win32":
-                self._popen.kill()
-            else:
-                os.killpg(self._popen.pid, signal.SIGKILL)
+            os.killpg(self._popen.pid, signal.SIGKILL)
 
     def ended(self) -> "asyncio.Future[None]":
         """Return a future that is done when the process is dead and reaped."""
@@ -279,13 +276,6 @@ class _Process:
 
 def _spawn(argv: list[str], link: socket.socket) -> "subprocess.Popen[bytes]":
     nothing = subprocess.DEVNULL
-    if sys.platform == "win32":
-        # Winsock needs the environment, and sockets go to a process that exists already.
-        child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing)
-        assert child.stdin is not None
-        with child.stdin as pipe:
-            pipe.write(link.share(child.pid))
-        return child
     return subprocess.Popen(
         argv,
         stdin=nothing,

@@ -7,6 +7,7 @@ nothing is started that could outlive it.
 
 import contextlib
 import os
+import resource
 import socket
 import sys
 import traceback
@@ -22,11 +23,8 @@ _SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev
 def main(arguments: list[str]) -> None:
     """Serve calls on a socket until it closes. Arguments: descriptor, parent's pid, memory in MiB."""
     descriptor, parent, memory_mb = map(int, arguments)
-    if sys.platform == "win32":
-        link = socket.fromshare(sys.stdin.buffer.read())
-    else:
-        link = socket.socket(fileno=descriptor)
-        _limit(memory_mb)
+    link = socket.socket(fileno=descriptor)
+    _limit(memory_mb)
     if sys.platform == "linux":
         _confine(parent)
     # Made beforehand: the report of a full memory must not need memory.
@@ -44,8 +42,7 @@ def main(arguments: list[str]) -> None:
 
 def _answer(prefix: bytes, body: bytearray) -> list[bytes]:
     name, arguments, seconds = codec.decode(prefix, body)
-    if sys.platform != "win32":
-        _limit_cpu(seconds)
+    _limit_cpu(seconds)
     try:
         return codec.encode({"value": find(name)(*arguments)})
     except MemoryError:
@@ -58,8 +55,6 @@ def _answer(prefix: bytes, body: bytearray) -> list[bytes]:
 
 
 def _limit(memory_mb: int) -> None:
-    import resource
-
     # A limit of 0 keeps core files away, but on Linux not a core_pattern that is a program; 1 stops both (core(5)).
     core = int(sys.platform == "linux")
     for kind, value in ((resource.RLIMIT_AS, memory_mb << 20), (resource.RLIMIT_CORE, core)):
@@ -72,8 +67,6 @@ def _limit(memory_mb: int) -> None:
 
 def _limit_cpu(seconds: float) -> None:
     """Arm the guard for a parent that is stopped and kills nobody. CPU time adds up over calls."""
-    import resource
-
     used = resource.getrusage(resource.RUSAGE_SELF)
     soft = int(used.ru_utime + used.ru_stime + 2 * seconds) + 2
     resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
@@ -81,17 +74,14 @@ def _limit_cpu(seconds: float) -> None:
 
 def _peak() -> int:
     """Return the peak of resident memory so far, of which a part may be the parent's from before exec."""
-    if sys.platform == "win32":
-        return 0
-    import resource
-
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _confine(parent: int) -> None:
     from ..linux import landlock, seccomp
-    from ..linux.syscalls import PR_SET_PDEATHSIG, prctl
+    from ..linux.syscalls import PR_SET_PDEATHSIG, prctl, set_name
 
+    set_name("tbx-worker")
     prctl(PR_SET_PDEATHSIG, 9)
     if os.getppid() != parent:
         os._exit(0)

@@ -18,6 +18,7 @@ from .request import Order
 # What a forked child would otherwise import behind its walls, once a call.
 if sys.platform == "linux":
     from ..linux import landlock, privileges, seccomp  # noqa: F401
+    from ..linux.syscalls import set_name
 
 
 def main(arguments: list[str]) -> None:
@@ -27,6 +28,8 @@ def main(arguments: list[str]) -> None:
     and data. The arguments of the function come over data, and only its own process reads them.
     """
     requests = socket.socket(fileno=int(arguments[0]))
+    if sys.platform == "linux":
+        set_name("tbx-jail")
     # Supervisors need no burial.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     gc.freeze()

@@ -48,11 +48,6 @@ def test_later_layers_win():
     assert layered([{"A": "1", "B": "1"}, {"A": "2"}, {"C": "3", "A": "3"}]) == {"A": "3", "B": "1", "C": "3"}
 
 
-def test_names_that_differ_in_case_are_one_where_the_system_says_so():
-    assert layered([{"Path": "1"}, {"PATH": "2"}], ignore_case=True) == {"Path": "2"}
-    assert layered([{"Path": "1"}, {"PATH": "2"}]) == {"Path": "1", "PATH": "2"}
-
-
 def test_a_program_is_looked_up_in_absolute_folders_only(tmp_path, monkeypatch):
     for folder in ("first", "second"):
         (tmp_path / folder).mkdir()

@@ -38,7 +38,6 @@ def fake(tmp_path):
         (Shell("fish", "/b/fish"), ["/b/fish", "-c", "x"]),
         (Shell("pwsh", "/b/pwsh"), ["/b/pwsh", "-NoLogo", "-NonInteractive", "-NoProfile", "-Command", "x"]),
         (Shell("powershell", "p"), ["p", "-NoLogo", "-NonInteractive", "-NoProfile", "-Command", "x"]),
-        (Shell("cmd", "cmd.exe"), ["cmd.exe", "/d", "/s", "/c", "x"]),
     ],
 )
 def test_each_shell_is_called_in_its_own_way(shell, argv):
