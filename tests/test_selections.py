@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -11,7 +12,8 @@ ROOT = Path(__file__).parents[1]
 def collected(*options: str) -> Counter[str]:
     """Return how many tests each file has in a selection."""
     argv = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-n", "0", "-p", "no:cacheprovider", *options]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=250, check=True)
     lines = (line.rpartition(": ") for line in done.stdout.splitlines())
     return Counter({file: int(count) for file, _, count in lines if file})
 
