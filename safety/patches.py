@@ -184,9 +184,9 @@ def _git_header(lines: Sequence[str], at: int) -> tuple[_Raw, int]:
             if word == "new":
                 raw.executable = bool(int(mode, 8) & 0o100)
         elif line.startswith(("rename from ", "copy from ")):
-            raw.old = _unquoted(rest.removeprefix("from "))
+            raw.old = unquoted(rest.removeprefix("from "))
         elif line.startswith(("rename to ", "copy to ")):
-            raw.new = _unquoted(rest.removeprefix("to "))
+            raw.new = unquoted(rest.removeprefix("to "))
             raw.renames, raw.copies = word == "rename", word == "copy"
         elif not line.startswith(("similarity index ", "dissimilarity index ")):
             break
@@ -203,7 +203,7 @@ def _same_name(both: str) -> str | None:
     """Return the name that a `diff --git` line has twice; None where the two differ."""
     if both.startswith('"'):
         first, _, second = both.partition('" ')
-        first, second = _unquoted(first + '"'), _unquoted(second)
+        first, second = unquoted(first + '"'), unquoted(second)
     else:
         middle = len(both) // 2
         first, second = both[:middle], both[middle + 1 :]
@@ -228,7 +228,7 @@ def _take_names(raw: _Raw, minus: str, plus: str) -> None:
 
 def _named(text: str) -> str | None:
     """Return the name in a `---` or `+++` line, without a time behind it; None for `/dev/null`."""
-    name = _unquoted(text) if text.startswith('"') else text.partition("\t")[0].rstrip("\r")
+    name = unquoted(text) if text.startswith('"') else text.partition("\t")[0].rstrip("\r")
     name = name.rstrip() if not text.startswith('"') else name
     return None if name == "/dev/null" else name
 
@@ -244,7 +244,7 @@ def _stripped_one(name: str) -> str:
     return name[2:] if _PREFIX.match(name) else name
 
 
-def _unquoted(name: str) -> str:
+def unquoted(name: str) -> str:
     """Return a name as git wrote it, without the quotes and escapes that it has around unusual ones."""
     name = name.rstrip("\r")
     if not name.startswith('"'):

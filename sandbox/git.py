@@ -91,7 +91,7 @@ _TAKEN: Sequence[tuple[re.Pattern[str], re.Pattern[str]]] = (
     (re.compile(r"core\.(?:filemode|symlinks|ignorecase|precomposeunicode|sparsecheckout|sparsecheckoutcone)"), _BOOL),
     (re.compile(r"core\.autocrlf"), re.compile(f"{_BOOL.pattern}|input", re.IGNORECASE)),
     (re.compile(r"core\.eol"), re.compile(r"lf|crlf|native", re.IGNORECASE)),
-    (re.compile(r"core\.abbrev"), re.compile(r"auto|no|[0-9]{1,2}", re.IGNORECASE)),
+    (re.compile(r"core\.abbrev"), re.compile(r"auto|no|[4-9]|[12][0-9]|3[0-9]|40", re.IGNORECASE)),
     (re.compile(r"index\.sparse"), _BOOL),
     (re.compile(r"extensions\.objectformat"), re.compile(r"sha1|sha256")),
     (re.compile(r"extensions\.refstorage"), re.compile(r"files|reftable")),
@@ -187,7 +187,9 @@ class Git:
             for path in configured:
                 for name, values in (await self._described(path)).items():
                     taken[name] = values
-            await to_thread.run_sync(shadow.configure, taken, self._hooks(repo))
+            hooks = taken.pop("core.hookspath", [os.path.join(repo.common_dir, "hooks")])[-1]
+            # What reads runs no hook, whatever the operator lets run.
+            await to_thread.run_sync(shadow.configure, taken, hooks if own and self.settings.hooks else os.devnull)
         await to_thread.run_sync(shadow.refresh)
         return shadow
 
@@ -296,9 +298,6 @@ class Git:
             self._folder = tempfile.mkdtemp(prefix="toolbox-git-", dir=self.settings.temp)
         return self._folder
 
-    def _hooks(self, repo: Repository) -> str:
-        return os.path.join(repo.common_dir, "hooks") if self.settings.hooks else os.devnull
-
     async def _described(self, path: str) -> dict[str, list[str]]:
         """Return those keys of a configuration that only describe data. Nothing that it includes is read."""
         env = {
@@ -318,7 +317,7 @@ class Git:
         for each in done.stdout.raw.decode("utf-8", "surrogateescape").split("\0"):
             name, equals, value = each.partition("\n")
             section, _, rest = name.partition(".")
-            if self.settings.hooks and name == "core.hookspath":
+            if name == "core.hookspath":
                 taken[name] = [value]
             elif any(key.fullmatch(name) and (values.fullmatch(value)) for key, values in _TAKEN) and (
                 section and rest
@@ -404,6 +403,10 @@ class _Shadow:
             _put(target, data)
         self._copied[name] = data
 
+    def taken_away(self) -> list[str]:
+        """Return the notes of a merge that were copied and that a command has removed since."""
+        return [name for name in _STATES if self._copied.get(name) is not None and self.read(name) is None]
+
     def read(self, name: str) -> bytes | None:
         """Return what a file of the folder holds."""
         return _read(os.path.join(self.folder, name))
@@ -469,6 +472,7 @@ class GitWrites:
                     "another git is at work in this repository (HEAD.lock)",
                     "try again when it is done",
                 ) from None
+            held = True
             try:
                 for folder in (os.path.join(repo.common_dir, "logs", "refs"), os.path.join(repo.git_dir, "logs")):
                     os.makedirs(folder, exist_ok=True)
@@ -476,11 +480,12 @@ class GitWrites:
                     yield GitChange(self._git, repo, shadow)
                 finally:
                     # Also after a failure: what git did to the work tree belongs to the HEAD that it set.
-                    _take_over(shadow, repo, fd, head)
+                    held = not _take_over(shadow, repo, fd, head)
             finally:
                 os.close(fd)
-                with suppress(FileNotFoundError):
-                    os.unlink(head + ".lock")
+                if held:
+                    with suppress(FileNotFoundError):
+                        os.unlink(head + ".lock")
                 shutil.rmtree(shadow.folder, ignore_errors=True)
 
     async def identity(self) -> tuple[str, str]:
@@ -522,17 +527,21 @@ class GitChange:
         return any(self._shadow.read(name) is not None for name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"))
 
 
-def _take_over(shadow: _Shadow, repo: Repository, lock: int, head: str) -> None:
-    """Give the repository the HEAD that a command made, and take away what it took away of a merge's notes."""
+def _take_over(shadow: _Shadow, repo: Repository, lock: int, head: str) -> bool:
+    """Give the repository the HEAD that a command made, and take away what it took away of a merge's notes.
+
+    Return whether the lock became the HEAD.
+    """
+    for name in shadow.taken_away():
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(repo.git_dir, name))
     made = shadow.read("HEAD")
-    if made is not None and made != _read(head):
-        os.write(lock, made)
-        os.fsync(lock)
-        os.rename(head + ".lock", head)
-    for name in _STATES:
-        if shadow._copied.get(name) is not None and shadow.read(name) is None:
-            with suppress(FileNotFoundError):
-                os.unlink(os.path.join(repo.git_dir, name))
+    if made is None or made == _read(head):
+        return False
+    os.write(lock, made)
+    os.fsync(lock)
+    os.rename(head + ".lock", head)
+    return True
 
 
 _UNKNOWN = re.compile(

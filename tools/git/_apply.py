@@ -52,8 +52,11 @@ class _Lines:
         return text
 
 
-def apply(data: bytes, patch: FilePatch) -> Applied:
-    """Return what a file comes to. Rejected where a hunk does not fit; ToolError binary_file."""
+def apply(data: bytes, patch: FilePatch, go_on: Callable[[], object] = lambda: None) -> Applied:
+    """Return what a file comes to. go_on: asked before each hunk; raises to give up.
+
+    Rejected where a hunk does not fit; ToolError binary_file.
+    """
     decoded = decode(data, exact=True)
     text = _Lines(decoded.text)
     created = patch.old is None
@@ -61,6 +64,7 @@ def apply(data: bytes, patch: FilePatch) -> Applied:
     cursor = shift = 0
     applied_before: list[int] = []
     for number, hunk in enumerate(patch.hunks, 1):
+        go_on()
         old = [line.removesuffix("\r") for line in hunk.old]
         place = _place(text.lines, old, hunk, cursor, shift)
         if isinstance(place, str):
@@ -126,6 +130,10 @@ def _place(lines: Sequence[str], old: Sequence[str], hunk: Hunk, cursor: int, sh
             at = hunk.start - 1 + shift
             return at if cursor <= at <= len(lines) else f"the file has {len(lines)} lines"
         return start if hunk.anchors else len(lines)
+    if hunk.start is not None and not hunk.at_end:
+        wanted = hunk.start - 1 + shift
+        if wanted >= cursor and lines[wanted : wanted + len(old)] == old:
+            return wanted
     same: Callable[[str], str]
     for same in (str, str.rstrip):
         found_at = _occurrences(lines, old, start, same)

@@ -8,6 +8,7 @@ from typing import Any
 from mcp_types import TextContent
 
 from ...safety.git_repo import Repository
+from ...safety.patches import unquoted
 from ...safety.text import visible_name
 from ...sandbox.git import GitReads
 from ..results import Answer, Budget, at_most
@@ -169,33 +170,6 @@ def _name(head: str) -> str:
         return visible_name(unquoted(both[: both.index('" ') + 1] if '" ' in both else both).removeprefix("a/"))
     # Both names are the same here.
     return visible_name(both[: len(both) // 2].removeprefix("a/"))
-
-
-_ESCAPE = re.compile(r"\\([0-7]{1,3}|.)", re.DOTALL)
-_LETTERS = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
-
-
-def unquoted(name: str) -> str:
-    """Return a name as git wrote it, without the quotes and escapes that it has around unusual ones."""
-    if not (len(name) > 1 and name.startswith('"') and name.endswith('"')):
-        return name
-    data = bytearray()
-    at = 1
-    inner = name[:-1]
-    while at < len(inner):
-        if found := _ESCAPE.match(inner, at):
-            what = found[1]
-            if what[0] in "01234567":
-                data.append(int(what, 8) & 0xFF)
-            elif what in _LETTERS:
-                data.append(_LETTERS[what])
-            else:
-                data += what.encode("utf-8", "surrogateescape")
-            at = found.end()
-        else:
-            data += inner[at].encode("utf-8", "surrogateescape")
-            at += 1
-    return data.decode("utf-8", "surrogateescape")
 
 
 def _count(number: int, what: str) -> str:

@@ -37,13 +37,12 @@ async def apply_patch(
     made: list[Made] = []
 
     def work(go_on: Callable[[], object]) -> Sequence[Put]:
-        tree = Tree()
+        tree = Tree(go_on)
         for each in patch:
-            go_on()
             made.append(tree.apply(each))
         if check or all(one.applied for one in made):
             return ()
-        return tree.write(journal, go_on)
+        return tree.write(journal)
 
     for put in await changing(lambda turn: work(turn.check)):
         if put.before and put.after:
@@ -84,7 +83,9 @@ class _File:
 class Tree:
     """The files that a patch is about, changed in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, go_on: Callable[[], object]) -> None:
+        """go_on: asked before each hunk; raises to give up."""
+        self._go_on = go_on
         self._files: dict[str, _File] = {}
         self._held = 0
         self._first: bool | None = None
@@ -111,7 +112,7 @@ class Tree:
             )
         return made
 
-    def write(self, journal: Journal, go_on: Callable[[], object]) -> Sequence[Put]:
+    def write(self, journal: Journal) -> Sequence[Put]:
         """Write all of it. ToolError file_changed and what a write is refused by."""
         changes, before = [], []
         for file in self._files.values():
@@ -127,7 +128,7 @@ class Tree:
             before.append(old)
         if not changes:
             raise ToolError(Code.NO_CHANGE, "the patch changes nothing")
-        return journal.change_all(changes, before, go_on)
+        return journal.change_all(changes, before, self._go_on)
 
     def _changed(self, patch: FilePatch, name: str) -> Made:
         old = self._file(patch.old) if patch.old else None
@@ -138,7 +139,7 @@ class Tree:
                 if holds(new.data, patch):
                     return Made("=", name, applied=True)
                 raise _failed(f"{name} is there already", "read it, and change it by a patch with context")
-            made = apply(b"", patch)
+            made = apply(b"", patch, self._go_on)
             new.data, new.executable = made.data, patch.executable
             return Made("A", name, made.added)
         if new is None:
@@ -151,7 +152,7 @@ class Tree:
             raise _failed(f"there is no file {old.place.shown}", old.place.similar())
         if new is not old and new.data is not None:
             raise _failed(f"{new.place.shown} is there already", "delete_file or move_file makes room")
-        made = apply(old.data, patch)
+        made = apply(old.data, patch, self._go_on)
         new.data = made.data
         new.executable = patch.executable
         if new is not old:
@@ -166,7 +167,7 @@ class Tree:
         assert old.data is not None
         removed = old.data.count(b"\n") + (not old.data.endswith(b"\n") and bool(old.data))
         if patch.hunks:
-            made = apply(old.data, patch)
+            made = apply(old.data, patch, self._go_on)
             if made.data:
                 raise _failed(f"{name}: the file holds more than the patch removes", "read it again")
             removed = made.removed
@@ -177,7 +178,7 @@ class Tree:
         if not patch.hunks:
             return True
         try:
-            apply(data, patch)
+            apply(data, patch, self._go_on)
         except Rejected as rejected:
             return rejected.applied
         return False

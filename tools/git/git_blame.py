@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
@@ -57,9 +58,7 @@ def _rows(porcelain: str) -> list[str]:
     for line in porcelain.split("\n"):
         if line.startswith("\t"):
             of = known[commit]
-            day = time.strftime(
-                "%Y-%m-%d", time.gmtime(int(of.get("author-time", "0")) + _offset(of.get("author-tz", "")))
-            )
+            day = _day(of)
             who = clean(of.get("author", "")).replace("\n", " ")
             rows.append(f"{commit[:8]} ({who} {day}) {number}: {visible(line[1:].removesuffix(chr(13)))}")
             commit = ""
@@ -73,6 +72,16 @@ def _rows(porcelain: str) -> list[str]:
             key, _, value = line.partition(" ")
             known[commit][key] = value
     return rows
+
+
+def _day(of: Mapping[str, str]) -> str:
+    """Return the day of a commit where its author was; a commit may hold any number."""
+    try:
+        return time.strftime(
+            "%Y-%m-%d", time.gmtime(int(of.get("author-time", "0")) + _offset(of.get("author-tz", "")))
+        )
+    except (ValueError, OverflowError, OSError):
+        return "????-??-??"
 
 
 def _offset(zone: str) -> int:

@@ -90,7 +90,7 @@ class Evil:
         inner.commit("inner", x="x\n")
         self.git("add", "inner")
         self.git("commit", "-qm", "inner")
-        inner.write("x", "changed\n")
+        inner.write("x", "y\n")
         return inner
 
 
@@ -177,6 +177,11 @@ def _linked_object(evil: Evil) -> None:
     evil.git.write(".git/refs/heads/main", commit + "\n")
 
 
+def _work_tree(evil: Evil) -> None:
+    evil.other().write("a", SECRET)
+    evil.config("core.worktree", str(evil.other().folder))
+
+
 def _replace(evil: Evil) -> None:
     tree = evil.git("rev-parse", "HEAD^{tree}").strip()
     other = evil.git("commit-tree", tree, "-m", SECRET).strip()
@@ -235,7 +240,7 @@ VECTORS = (
     Vector("fsmonitor of a submodule", _inner("core.fsmonitor"), ["status"], fast=True),
     Vector("filter of a submodule", _inner_filter, ["status"]),
     Vector("a bare repository in a folder", _bare, ["-C", "bare", "status"]),
-    Vector("work tree outside", lambda e: e.config("core.worktree", str(e.other().folder)), ["grep", "--untracked", "-h", "hunter2"], "shows", config=True, fast=True),
+    Vector("work tree outside", _work_tree, ["diff"], "shows", config=True, fast=True),
     Vector("revisions to ignore", lambda e: e.config("blame.ignoreRevsFile", str(e.other().folder / "secret")), ["blame", "a"], "shows", config=True, fast=True),
     Vector("a .git file", _git_file, ["log"], "shows", fast=True),
     Vector("a link for .git", _git_link, ["log"], "shows"),
