@@ -5,6 +5,10 @@ from typing import Annotated
 from .errors import Code, ToolError
 from .guard import Guard, Judging
 from .path_jail.roots import Place
+from .text import visible_name
+
+MAX_PATHS = 20
+"""Paths that one argument may hold."""
 
 
 def _guard(*, follow: bool = True, write: bool = False, liftable: bool = False) -> Guard:
@@ -46,3 +50,21 @@ UnsafePath = Annotated[Place, _guard(liftable=True)]
 
 UnsafeWritePath = Annotated[Place, _guard(write=True, liftable=True)]
 """As WritePath, and anywhere once the operator granted `unsafe`; protected places stay so."""
+
+
+def _each(raw: list[str], judging: Judging) -> tuple[tuple[str, Place | ToolError], ...]:
+    """Return each path with its place, or with the refusal."""
+    if len(raw) > MAX_PATHS:
+        raise ToolError(Code.INVALID_ARGS, f"paths: expected at most {MAX_PATHS}")
+    guard = _guard(liftable=True)
+    out: list[tuple[str, Place | ToolError]] = []
+    for path in raw:
+        try:
+            out.append((visible_name(path), guard.check(path, judging)))
+        except ToolError as refused:
+            out.append((visible_name(path), refused))
+    return tuple(out)
+
+
+UnsafePaths = Annotated[tuple[tuple[str, Place | ToolError], ...], Guard(_each, accepts=list[str])]
+"""Several paths, each judged as UnsafePath; what is refused stands in its place."""

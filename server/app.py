@@ -56,7 +56,9 @@ def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[An
     @cache
     def listing() -> t.ListToolsResult:
         # At the first request: the schemas take longer than all else between the imports and the answer to initialize.
-        return t.ListToolsResult(tools=[exposure.tools[name].wire() for name in exposure.listed])
+        return t.ListToolsResult(
+            tools=[exposure.tools[name].wire(structured=pipeline.structured) for name in exposure.listed]
+        )
 
     def schema(name: str) -> Mapping[str, Any] | None:
         return exposure.tools[name].wire().input_schema if name in exposure.tools else None

@@ -150,6 +150,7 @@ async def assembled(
                 default_tool_timeout=config.default_tool_timeout,
                 max_tool_timeout=config.max_tool_timeout,
                 max_in_flight=config.max_in_flight,
+                structured_output=config.structured_output,
             ),
             Budget(max(1, config.max_output_tokens), tokenizer_for(config.tokenizer_model)),
             providers(parts),

@@ -74,7 +74,7 @@ class Box:
         self.roots: list[Path] = [root]
         self.gate = OPEN
         self.settings = ToolSettings()
-        self.rules = Rules()
+        self.rules = Rules(structured_output=True)
         self.tokens = 2000
         self.allowed_commands: tuple[str, ...] = ()
         self.env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}

@@ -14,7 +14,7 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, create_model
 
 from .results import Record, Result
-from .schema import input_schema, output_schema
+from .schema import input_schema, record_schema
 
 
 class Access(StrEnum):
@@ -61,6 +61,11 @@ class Service:
     least: Access = Access.READ
 
 
+@dataclass(frozen=True)
+class MayBeEmpty:
+    """Marks an optional argument whose empty value does not mean that it is absent."""
+
+
 Handler = Callable[..., Coroutine[Any, Any, Result]]
 Deadline = Callable[[Any, Mapping[str, Any]], float]
 """(tool settings, bound arguments) -> seconds until the call is given up."""
@@ -87,19 +92,24 @@ class Tool:
         """Tell whether the tool needs enable_exec_tools."""
         return self.access in _GATED
 
-    def wire(self) -> WireTool:
-        """Return the tool as MCP lists it."""
-        return self._wire
+    def wire(self, *, structured: bool = False) -> WireTool:
+        """Return the tool as MCP lists it. structured: with the schema of its record, where it answers with one."""
+        return self._structured if structured and self.record else self._wire
 
     @cached_property
     def _wire(self) -> WireTool:
         return WireTool(
             name=self.name,
+            title=self.name.replace("_", " ").capitalize(),
             description=self.description,
             input_schema=input_schema(self.params),
-            output_schema=output_schema(self.record, named=self.record.listed) if self.record else None,
             annotations=self.annotations,
         )
+
+    @cached_property
+    def _structured(self) -> WireTool:
+        assert self.record is not None
+        return self._wire.model_copy(update={"output_schema": record_schema(self.record)})
 
 
 def tool(

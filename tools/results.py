@@ -1,11 +1,15 @@
 """What a handler may return: text, a record, or ready content blocks."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
 from mcp_types import ContentBlock, TextContent
 from pydantic import BaseModel, ConfigDict
+
+MAX_JSON = 2**20
+"""Characters of a text that is looked at for being JSON; none so long leaves the server uncut."""
 
 How = str | Callable[[str], str | None] | None
 """How to get what a cut leaves out: words such as `narrow the path`, or a function from the kept head to such words."""
@@ -47,6 +51,18 @@ class Budget(Protocol):
         """Cut the two streams of a program to the budget they share."""
         ...
 
+    def head(self, text: str, how: How = None) -> Fitted:
+        """Cut text to whole lines from its start, with a last line that says what is missing."""
+        ...
+
+    def start(self, text: str, room: int) -> str:
+        """Return the longest start of a text that leaves room for so many tokens."""
+        ...
+
+    def end(self, text: str, room: int) -> str:
+        """Return the longest end of a text that leaves room for so many tokens."""
+        ...
+
     def part(self, parts: int) -> "Budget":
         """Return the budget of each of several things that share this one."""
         ...
@@ -70,6 +86,29 @@ class Answer:
 def at_most(text: str) -> int:
     """Return an upper bound of the bytes of a text, without encoding it."""
     return len(text) if text.isascii() else 4 * len(text)
+
+
+def announced(text: str) -> str:
+    """Return a text with a first line that says what follows where all of it is JSON but no object.
+
+    A client that reads JSON where it can refuses a number or a list in the place of a result.
+    """
+    value = bare_json(text)
+    if value is None:
+        return text
+    return f"{len(value)} items\n{text}" if isinstance(value, list) else f"1 value\n{text}"
+
+
+def bare_json(text: str) -> Any:
+    """Return what a text stands for as JSON, where that is neither an object nor null; else None."""
+    # The first character rules out nearly every text, and what is longer is cut.
+    if text.lstrip()[:1] not in tuple('[-0123456789"tf') or len(text) > MAX_JSON:
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value
 
 
 class Result(Protocol):
@@ -100,7 +139,7 @@ class Text:
 
     def fit(self, budget: Budget) -> Answer:
         """Return one text block."""
-        cut = budget.fit(self.body, self.more)
+        cut = budget.head(announced(self.body), self.more)
         meta = dict(self.meta) | ({"truncated": cut.truncated} if cut.truncated else {})
         return Answer([TextContent(type="text", text=cut.text)], meta=meta, tokens=cut.tokens)
 
@@ -132,8 +171,6 @@ class Record(BaseModel):
     more: ClassVar[str | None] = None
     largest: ClassVar[int] = 2**20
     """Characters of JSON that the fields may have; above, the answer is output_limit."""
-    listed: ClassVar[bool] = True
-    """Whether the outputSchema names the fields; the budget of the listing has no room for twenty."""
 
     def rendered(self) -> str:
         """Return the fields as a person would read them."""
@@ -155,5 +192,13 @@ class Record(BaseModel):
         if cut.truncated:
             meta = meta | {"truncated": cut.truncated}
         return Answer(
-            [TextContent(type="text", text=cut.text)], fitted.model_dump(mode="json", by_alias=True), meta, cut.tokens
+            [TextContent(type="text", text=cut.text)],
+            _told(fitted.model_dump(mode="json", by_alias=True)),
+            meta,
+            cut.tokens,
         )
+
+
+def _told(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that say something: null and false are left out."""
+    return {name: value for name, value in fields.items() if value is not None and value is not False}

@@ -1,13 +1,11 @@
-"""JSON schemas as clients get them: short, since every token is paid in every conversation."""
+"""JSON schemas as clients get them: complete, and without what says nothing."""
 
 from typing import Any
 
 from pydantic import BaseModel
 
-UNTOLD = frozenset(
-    {"title", "$defs", "additionalProperties", "minimum", "maximum", "exclusiveMinimum", "minLength", "maxLength"}
-)
-"""Keys that cost more than they tell: a value that is refused is refused with its bounds."""
+UNTOLD = frozenset({"title", "$defs"})
+"""Keys that say nothing that the name does not."""
 
 
 def input_schema(params: type[BaseModel]) -> dict[str, Any]:
@@ -15,22 +13,11 @@ def input_schema(params: type[BaseModel]) -> dict[str, Any]:
     return _cleaned(params.model_json_schema())
 
 
-def output_schema(record: type[BaseModel], *, named: bool = True) -> dict[str, Any]:
-    """Return the schema of a record: an object and the names of its fields, all of them always there.
-
-    The types are left out: no model writes a record, and each type would be paid in every conversation. named: whether
-    even the names are told.
-    """
-    return {"type": "object", "properties": {name: {} for name in record.model_fields}} if named else {"type": "object"}
-
-
 def record_schema(record: type[BaseModel]) -> dict[str, Any]:
-    """Return the schema of a record with the types of its fields, for the documentation."""
-    return _cleaned(record.model_json_schema(mode="serialization"))
-
-
-def _is_telling(value: object) -> bool:
-    return isinstance(value, int | float) and bool(value) and not isinstance(value, bool)
+    """Return the schema of a record: an object, of whose fields those that are null or false are left out."""
+    schema = _cleaned(record.model_json_schema(mode="serialization"))
+    schema.pop("required", None)
+    return schema
 
 
 def _cleaned(schema: dict[str, Any]) -> dict[str, Any]:
@@ -54,14 +41,14 @@ def _cleaned(schema: dict[str, Any]) -> dict[str, Any]:
             node = rest | {"anyOf": options}
         kept: dict[str, Any] = {}
         for key, value in node.items():
-            if key in UNTOLD or (key == "default" and not _is_telling(value)):
-                continue  # where nothing is said, a switch is off, a choice its first, a folder the base
+            if key in UNTOLD or (key == "default" and value in (None, [])):
+                continue
             if key == "properties":
                 kept[key] = {name: clean(prop) for name, prop in value.items()}
             else:
                 kept[key] = clean(value)
-        if "enum" in kept:
-            kept.pop("type", None)
+        if "const" in kept:
+            kept["enum"] = [kept.pop("const")]
         return kept
 
     cleaned = clean({k: v for k, v in schema.items() if k != "description"})

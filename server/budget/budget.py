@@ -9,6 +9,9 @@ from .vocabulary import LONGEST_TOKEN
 _MARKER_ROOM = 16
 """Tokens kept free for the marker line at the least, by the contract."""
 
+_SHORT = 10
+"""What is cut is cut between lines where a line is shorter than this part of what is kept, by the contract."""
+
 _STREAMS_ROOM = 64
 """Tokens of an answer that are kept from its streams, for the lines around them, by the contract."""
 
@@ -48,6 +51,44 @@ class Budget:
             return Fitted(text, None)
         total = self._total(text)
         return Fitted(text, total) if total <= self.limit else self._cut(text, total, how)
+
+    def head(self, text: str, how: How = None) -> Fitted:
+        """Return text if it fits, else whole lines from its start and a last line that says how much is missing."""
+        if _fits_by_bytes(self.limit, text):
+            return Fitted(text, None)
+        total = self._total(text)
+        if total <= self.limit:
+            return Fitted(text, total)
+        room = self._tokenizer.count(_missing(total, how if isinstance(how, str) else None)) + (
+            16 if callable(how) else 0
+        )
+        for _ in range(4):
+            head = self.start(text, room + 2)
+            kept = self._tokenizer.count(head)
+            answer = (
+                head
+                + ("" if head.endswith("\n") or not head else "\n")
+                + _missing(total - kept, how(head) if callable(how) else how)
+            )
+            tokens = self._tokenizer.count(answer)
+            if kept and tokens <= self.limit:
+                return Fitted(answer, tokens, {"tokens": total, "cut": total - kept})
+            room += max(1, tokens - self.limit)
+        cut = self._tokenizer.head(text, self.limit)
+        return Fitted(cut.text, cut.tokens, {"tokens": total, "cut": total - cut.tokens})
+
+    def start(self, text: str, room: int) -> str:
+        """Return the longest start of a text that leaves room for so many tokens; whole lines where they are short."""
+        if _fits_by_bytes(self.limit - room, text):
+            return text
+        head = self._tokenizer.head(text, self.limit - room).text
+        return _whole_lines_first(text, head)
+
+    def end(self, text: str, room: int) -> str:
+        """Return the longest end of a text that leaves room for so many tokens; whole lines where they are short."""
+        if _fits_by_bytes(self.limit - room, text):
+            return text
+        return _whole_lines_last(text, self._tokenizer.tail(text, self.limit - room).text)
 
     def fit_streams(self, stdout: str, stderr: str, how: How = None) -> tuple[Fitted, Fitted]:
         """Fit both streams of a program into what the answer around them leaves.
@@ -104,6 +145,15 @@ class Budget:
         head = self._tokenizer.head(text, self.limit)
         return Fitted(head.text, head.tokens, {"tokens": total, "cut": total - head.tokens})
 
+    def _lines(self, text: str, head: Cut, tail: Cut) -> tuple[Cut, Cut]:
+        """Return a head and a tail that begin and end between lines, where these are short."""
+        first, last = _whole_lines_first(text, head.text), _whole_lines_last(text, tail.text)
+        if len(first) != len(head.text):
+            head = Cut(first, self._tokenizer.count(first))
+        if len(last) != len(tail.text):
+            tail = Cut(last, self._tokenizer.count(last))
+        return head, tail
+
     def _head_and_tail(self, text: str, total: int, how: How) -> tuple[Cut, Cut] | None:
         """Cut so that the marker between gets exactly what it needs; None where it leaves no room for two tokens.
 
@@ -119,11 +169,36 @@ class Budget:
             head = self._tokenizer.head(text, budget * 3 // 5)
             rest = max(len(head.text), len(text) - LONGEST_TOKEN * budget)
             tail = self._tokenizer.tail(text[rest:], budget - budget * 3 // 5)
+            head, tail = self._lines(text, head, tail)
             needed = max(_MARKER_ROOM, self._tokenizer.count(_between(total, head, tail, how)))
             if needed == room or (attempt >= 4 and needed < room):
                 return head, tail
             room = needed
         return None
+
+
+def _missing(tokens: int, how: str | None) -> str:
+    return f"... [about {tokens} tokens cut; {how}]" if how else f"... [about {tokens} tokens cut]"
+
+
+def _whole_lines_first(text: str, head: str) -> str:
+    """Return the head of a text up to its last line end, unless the line that is cut there is long."""
+    if len(head) == len(text) or head.endswith("\n"):
+        return head
+    begins = head.rfind("\n") + 1
+    end = text.find("\n", len(head), begins + len(head) // _SHORT)
+    is_short = begins and (end >= 0 or len(text) - begins <= len(head) // _SHORT)
+    return head[:begins] if is_short else head
+
+
+def _whole_lines_last(text: str, tail: str) -> str:
+    """Return the tail of a text from its first line on, unless the line that is cut there is long."""
+    at = len(text) - len(tail)
+    if at <= 0 or text[at - 1] == "\n":
+        return tail
+    end = tail.find("\n", 0, len(tail) // _SHORT)
+    is_short = end >= 0 and text.rfind("\n", max(0, at + end - len(tail) // _SHORT), at) >= 0
+    return tail[end + 1 :] if is_short else tail
 
 
 def _between(total: int, head: Cut, tail: Cut, how: How) -> str:

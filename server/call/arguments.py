@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from ...safety.errors import Code, ToolError
 from ...safety.guard import Judging
-from ...tools.base import Tool
+from ...tools.base import MayBeEmpty, Tool
 
 ASKED = "unsafe"
 
@@ -72,6 +72,11 @@ class Binder:
         self._texts = {name for name, prop in properties.items() if prop.get("items", {}).get("type") == "string"}
         self._many = [name for name, kind in self._kinds.items() if kind in ("array", "object")]
         self._required = {name for name, info in tool.params.model_fields.items() if info.is_required()}
+        self._kept = self._required | {
+            name
+            for name, info in tool.params.model_fields.items()
+            if any(isinstance(mark, MayBeEmpty) for mark in info.metadata)
+        }
 
     def bind(self, arguments: Mapping[str, Any], judging: Judging) -> dict[str, Any]:
         """Return the handler's arguments, or raise ToolError: invalid_args first, then the first guard that refused."""
@@ -82,7 +87,7 @@ class Binder:
         repaired = {
             name: self._repaired(name, value)
             for name, value in arguments.items()
-            if value is not None or name in self._required
+            if name in self._required or not (value is None or (value in ("", []) and name not in self._kept))
         }
         for name in self._many:
             if name in repaired:

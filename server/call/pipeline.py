@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -53,6 +53,7 @@ class Rules:
     default_tool_timeout: float | None = None
     max_tool_timeout: float = 600.0
     max_in_flight: int = 64
+    structured_output: bool = False
 
 
 UnsafeLogger = Callable[[str, str], object]
@@ -87,6 +88,11 @@ class Pipeline:
         self._noting = noting
         self._binders: dict[str, Binder] = {}
         self._slots = anyio.Semaphore(rules.max_in_flight, fast_acquire=True)
+
+    @property
+    def structured(self) -> bool:
+        """Return True where records are sent as structured content, too."""
+        return self._rules.structured_output
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -132,7 +138,7 @@ class Pipeline:
         except asyncio.CancelledError:
             await row.end(None)
             raise
-        return _on_wire(call, outcome)
+        return _on_wire(call, self._rules.structured_output, outcome)
 
     async def _answer(self, call: Call, row: CallRow) -> Answer:
         """Gate, bind, ask, record that it begins, run, fit: the steps of a call in their order."""
@@ -293,7 +299,7 @@ def _bounded(tool: Tool, answer: Answer) -> Answer:
     return answer
 
 
-def _on_wire(call: Call, outcome: Outcome) -> Result:
+def _on_wire(call: Call, structured: bool, outcome: Outcome) -> Result:
     answer, failure = outcome
     result = {
         "_meta": {"call_id": call.id, **answer.meta},
@@ -302,7 +308,14 @@ def _on_wire(call: Call, outcome: Outcome) -> Result:
         "resultType": "complete",
     }
     # The SDK checks a result and writes it out; the model that it would build first takes a tenth of a small call.
-    return result if answer.structured is None else result | {"structuredContent": answer.structured}
+    if answer.structured is None or (failure is None and not (structured and _is_text(answer.content))):
+        return result
+    return result | {"structuredContent": answer.structured}
+
+
+def _is_text(blocks: Sequence[ContentBlock]) -> bool:
+    # Clients that get fields beside an image pass on the fields alone.
+    return all(isinstance(block, TextContent) for block in blocks)
 
 
 def _block_on_wire(block: ContentBlock) -> dict[str, Any]:

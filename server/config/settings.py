@@ -256,7 +256,10 @@ class Settings:
         "Folders that listing and searching do not enter.",
     )
     respect_gitignore: bool = setting(boolean(), True, "Trees and searches skip what `.gitignore` files exclude.")
-    max_output_tokens: int = setting(whole(), 2000, "Tokens of text in one answer; below 1 counts as 1.")
+    max_output_tokens: int = setting(whole(), 10_000, "Tokens of text in one answer; below 1 counts as 1.")
+    structured_output: bool = setting(
+        boolean(), False, "Answers with fields also send them as structuredContent, and the listing has their schemas."
+    )
     tokenizer_model: str = setting(text("the name of a model"), "gpt-4o", "Model whose tokenizer counts.")
     regex_timeout: float = setting(seconds(), 2.0, "Seconds for one match attempt of a backtracking pattern.")
     max_grep_matches: int = setting(whole(1), 200, "Matches in one answer of grep_files and git_grep.")

@@ -17,7 +17,7 @@ TOOLS = load_tools()
     [
         ("read_file", {"file": "a"}, "did you mean path?"),
         ("read_file", {"path": "a", "offset": 5}, "did you mean start_line?"),
-        ("read_file", {"path": "a", "cwd": "b"}, "known: path, start_line, end_line, tail, start_match, end_match, numbered, encoding, unsafe"),
+        ("read_file", {"path": "a", "cwd": "b"}, "known: path, paths, start_line, end_line, start_char, tail, start_match, end_match, numbered, encoding, unsafe"),
         ("glob", {"pattern": "*", "path": "src"}, "did you mean base?"),
         ("grep_files", {"regex": "a"}, "did you mean pattern?"),
         ("grep_files", {"pattern": "a", "include": "*.py"}, "did you mean glob?"),

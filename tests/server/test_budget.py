@@ -271,7 +271,7 @@ def test_hostile_text_of_any_size_is_cut_to_the_budget(gpt, text, limit):
     fitted.text.encode()
     if limit == 2000:
         head, _, _, tail = parts(fitted)
-        assert fitted.tokens >= limit - 8 or "\u0301" in text
+        assert fitted.tokens >= 0.8 * limit - 8 or "\u0301" in text
         whole = text[: len(head) * 2].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         assert whole.startswith(head)
         assert head

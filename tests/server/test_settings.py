@@ -42,6 +42,7 @@ SAMPLES: dict[str, tuple[Any, Any]] = {
     "ignored_dirs": (["no", "off"], ("no", "off")),
     "respect_gitignore": ("off", False),
     "max_output_tokens": ("0", 0),
+    "structured_output": ("yes", True),
     "tokenizer_model": ("1.10", "1.10"),
     "regex_timeout": ("500ms", 0.5),
     "max_grep_matches": ("7", 7),
@@ -176,7 +177,7 @@ def test_every_setting_is_documented():
 
 def test_the_defaults_are_those_of_the_contract(user):
     config = user.load()
-    assert (config.max_output_tokens, config.tokenizer_model) == (2000, "gpt-4o")
+    assert (config.max_output_tokens, config.tokenizer_model) == (10_000, "gpt-4o")
     assert (config.command_timeout, config.shell_timeout, config.toolchain_timeout) == (120, 60, 600)
     assert (config.sandbox_memory, config.sandbox_cpus, config.sandbox_pids) == (256 * 2**20, 1.0, 128)
     assert config.env_passthrough == ("PATH", "LANG", "LC_ALL", "HOME")

@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...safety.errors import Code, ToolError
+from ...safety.image_formats import image_format
 from ...safety.path_jail.roots import Place
 from ...safety.text import HEAD, Decoded, decode, is_binary, visible
 from ...safety.writes.file_version import etag
 from ..blocking import Stop
-from ..results import Text
+from ..results import Result, Text
 from ..search import blocks
-from . import _line_range as stretch
+from . import _line_range as line_range
+from . import _notebook as notebook
+from ._answer import REPLACED, Lines
 
 MAX_BYTES = 5 * 2**20
 """Size of a file that is read whole."""
@@ -21,6 +24,11 @@ MARKED_LINES = 2000
 CACHED = 2**18
 """Bytes of a file that is read without a thread where the kernel has them in memory; a guess: showing them takes half
 a millisecond."""
+
+UNCUT = 2000
+"""Bytes of an answer that no usual budget cuts."""
+COUNTED = 64 * 2**20
+"""Size of a file whose lines are counted for an answer that gives some of them; a guess: 50 ms."""
 
 PDF, PDF_WITHIN = b"%PDF-", 1024
 """What a PDF begins with, and within how many bytes readers of PDF accept it."""
@@ -72,29 +80,30 @@ def cached_bytes(place: Place) -> tuple[bytes, Place] | None:
         os.close(fd)
 
 
-def whole(place: Place, numbered: bool, stop: Stop) -> tuple[Text | bytes, str]:
-    """Return the text of a file, or the bytes of a PDF; and the etag."""
+def whole(place: Place, numbered: bool, stop: Stop) -> tuple[Result | bytes, str]:
+    """Return the text of a file, or the bytes of a PDF or an image; and the etag."""
     return shown(place, whole_bytes(place, stop), numbered)
 
 
-def shown(place: Place, data: bytes, numbered: bool) -> tuple[Text | bytes, str]:
-    """Return the text of a file with these bytes, or the bytes if they are a PDF; and the etag."""
+def shown(place: Place, data: bytes, numbered: bool) -> tuple[Result | bytes, str]:
+    """Return the text of a file with these bytes, or the bytes if they are a PDF or an image; and the etag."""
     tag = etag(data)
-    if is_pdf(data) or place.name.lower().endswith(".pdf"):
+    if is_pdf(data) or place.name.lower().endswith(".pdf") or image_format(data):
         return data, tag
     if is_binary(data):
         raise _binary(place)
     text = decode(data)
-    lines = visible(text.lf).removesuffix("\n")
     meta = _whole_meta(data, text, tag)
     if not data or not text.text:
         return Text("(empty file)", meta=meta), tag
-    body = _numbered(lines.split("\n"), 1) if numbered else lines
-    return Text(body or "(empty line)", _from_line(1, body), meta), tag
+    if place.name.lower().endswith(".ipynb") and (cells := notebook.cells(text.text)) is not None:
+        return of_lines(visible(cells), 1, None, None, numbered, meta), tag
+    lines = visible(text.lf).removesuffix("\n").split("\n")
+    return Lines(lines, total=len(lines), numbered=numbered, note=_replaced(text), meta=meta), tag
 
 
-def of_pages(text: str, start: int, end: int | None, tail: int | None, numbered: bool, meta: dict[str, Any]) -> Text:
-    """Return lines start to end of the text of a PDF, or the last ones. ToolError empty_range."""
+def of_lines(text: str, start: int, end: int | None, tail: int | None, numbered: bool, meta: dict[str, Any]) -> Lines:
+    """Return lines start to end of a text that was made of a file, or the last ones. ToolError empty_range."""
     lines = text.split("\n")
     if tail:
         start, end = max(1, len(lines) - tail + 1), None
@@ -103,40 +112,61 @@ def of_pages(text: str, start: int, end: int | None, tail: int | None, numbered:
         raise ToolError(
             Code.EMPTY_RANGE, f"start_line {start} is beyond the end of the text", f"it has {len(lines)} lines"
         )
-    body = _numbered(some, start) if numbered else "\n".join(some)
-    return Text(body or "(empty line)", "ask for a smaller tail" if tail else _from_line(start, body), meta)
+    return Lines(some, start, len(lines), numbered=numbered, latest=bool(tail), meta=meta)
 
 
-def between(place: Place, start: int, end: int | None, numbered: bool, stop: Stop) -> Text | None:
-    """Return lines start to end, 1-based and inclusive; None for a PDF."""
+def notebook_part(
+    place: Place, start: int, end: int | None, tail: int | None, numbered: bool, stop: Stop
+) -> Lines | None:
+    """Return lines of the cells of a notebook, as shown() shows them; None for what is none."""
+    if not place.name.lower().endswith(".ipynb"):
+        return None
+    data = whole_bytes(place, stop)
+    cells = None if is_binary(data) else notebook.cells(decode(data).text)
+    if cells is None:
+        return None
+    meta = _whole_meta(data, decode(data))
+    return of_lines(visible(cells), start, end, tail, numbered, meta)
+
+
+def between(place: Place, start: int, end: int | None, char: int, numbered: bool, stop: Stop) -> Result | None:
+    """Return lines start to end, 1-based and inclusive, the first from a character on; None for a PDF.
+
+    ToolError empty_range.
+    """
     if end is not None and start > end:
         raise ToolError(Code.EMPTY_RANGE, f"start_line {start} is above end_line {end}")
 
-    def read(fd: int, skip: int, encoding: str) -> Text:
-        feed = stretch.unit(encoding)
-        found = stretch.line_range(fd, skip, start, end, feed, stop)
-        return _shown(found, encoding, start, numbered, _meta(fd, encoding, found))
+    def read(fd: int, skip: int, encoding: str) -> Result:
+        feed = line_range.unit(encoding)
+        found = line_range.line_range(fd, skip, start, end, feed, stop)
+        # A short answer is not cut, so that nobody is told of the number of lines.
+        is_long = found.cut or sum(map(len, found.lines)) > UNCUT
+        countable = is_long and os.fstat(fd).st_size <= COUNTED
+        total = line_range.count_lines(fd, skip, feed, stop) if countable else None
+        return _shown(found, encoding, start, numbered, _meta(fd, encoding, found), total, char)
 
     return _opened(place, read)
 
 
-def last(place: Place, count: int, numbered: bool, stop: Stop) -> Text | None:
+def last(place: Place, count: int, numbered: bool, stop: Stop) -> Result | None:
     """Return the last lines of a file; None for a PDF."""
 
-    def read(fd: int, skip: int, encoding: str) -> Text:
-        feed = stretch.unit(encoding)
+    def read(fd: int, skip: int, encoding: str) -> Result:
+        feed = line_range.unit(encoding)
         # What comes to its end meanwhile would be counted, and is not shown.
         size = os.fstat(fd).st_size
-        found = stretch.last_lines(fd, skip, size, count, feed, stop)
+        found = line_range.last_lines(fd, skip, size, count, feed, stop)
         if not found.lines:
             return Text("(empty file)", meta=_meta(fd, encoding, found))
-        first = stretch.count_lines(fd, skip, feed, stop, size) - len(found.lines) + 1 if numbered else 1
-        return _shown(found, encoding, first, numbered, _meta(fd, encoding, found), "ask for a smaller tail")
+        total = line_range.count_lines(fd, skip, feed, stop, size) if numbered or size <= COUNTED else None
+        first = total - len(found.lines) + 1 if total is not None else 1
+        return _shown(found, encoding, first, numbered, _meta(fd, encoding, found), total, latest=True)
 
     return _opened(place, read)
 
 
-def marked(place: Place, start_match: Sequence[str] | None, end_match: Sequence[str] | None, stop: Stop) -> Text:
+def marked(place: Place, start_match: Sequence[str] | None, end_match: Sequence[str] | None, stop: Stop) -> Lines:
     """Return the numbered lines from one unique block of lines to another, both included."""
     data = whole_bytes(place, stop)
     _refuse_binary(place, data)
@@ -157,8 +187,8 @@ def marked(place: Place, start_match: Sequence[str] | None, end_match: Sequence[
         raise ToolError(
             Code.TOO_LARGE, f"the markers enclose {end - first} lines, above {MARKED_LINES}", "read a line range"
         )
-    body = visible(_numbered(lines[first:end], first + 1))
-    return Text(body, _from_line(first + 1, body), _whole_meta(data, text))
+    shown_lines = [visible(line) for line in lines[first:end]]
+    return Lines(shown_lines, first + 1, len(lines), numbered=True, note=_replaced(text), meta=_whole_meta(data, text))
 
 
 def is_pdf(data: bytes) -> bool:
@@ -180,7 +210,7 @@ def _is_text(head: bytes) -> bool:
     return not is_binary(head)
 
 
-def _opened(place: Place, read: Callable[[int, int, str], Text]) -> Text | None:
+def _opened(place: Place, read: Callable[[int, int, str], Result]) -> Result | None:
     fd = place.open_file()
     try:
         head = os.pread(fd, HEAD, 0)
@@ -194,44 +224,46 @@ def _opened(place: Place, read: Callable[[int, int, str], Text]) -> Text | None:
 
 
 def _shown(
-    found: stretch.Stretch,
+    found: line_range.Stretch,
     encoding: str,
     first: int,
     numbered: bool,
     meta: dict[str, Any],
-    more: str | None = None,
-) -> Text:
-    lines = [visible(line) for line in stretch.decoded(found, encoding)]
-    body = _numbered(lines, first) if numbered else "\n".join(lines)
-    way = (more or _from_line(first, body)) if len(lines) > 1 else None
-    if found.part:
-        body += "\n... (the line is longer than 5 MiB, a part of it is shown)"
-    elif found.cut:
-        body += f"\n... (stopped at 5 MiB; {more or f'start_line={first + len(lines)} gets the rest'})"
-    return Text(body or "(empty line)", way, meta)
+    total: int | None,
+    char: int = 1,
+    *,
+    latest: bool = False,
+) -> Lines:
+    lines = [visible(line) for line in line_range.decoded(found, encoding)]
+    if char > 1:
+        if char > len(lines[0]):
+            raise ToolError(
+                Code.EMPTY_RANGE, f"start_char {char} is beyond the end of line {first}", f"it has {len(lines[0])}"
+            )
+        lines[0] = lines[0][char - 1 :]
+    lossy = any("\ufffd" in line for line in lines)
+    note = REPLACED.format(encoding) if lossy and not _is_valid(found, encoding) else None
+    return Lines(lines, first, total, char, numbered, latest, found.cut, note, meta)
 
 
-def _from_line(first: int, body: str) -> Callable[[str], str | None]:
-    """Return what names the line to go on at, after a head that was kept of a body which begins with line first."""
-
-    def way(head: str) -> str | None:
-        if "\n" in head:
-            return f"start_line={first + head.count(chr(10))}"
-        # The line that is cut would be cut there again.
-        return f"start_line={first + 1} for what follows the line" if "\n" in body else None
-
-    return way
+def _is_valid(found: line_range.Stretch, encoding: str) -> bool:
+    try:
+        for line in found.lines:
+            line.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
-def _numbered(lines: Sequence[str], first: int) -> str:
-    return "\n".join(f"{number}\t{line}" for number, line in enumerate(lines, first))
+def _replaced(text: Decoded) -> str | None:
+    return REPLACED.format(text.encoding) if text.lossy else None
 
 
 def _whole_meta(data: bytes, text: Decoded, tag: str | None = None) -> dict[str, Any]:
     return {"etag": tag or etag(data), "size": len(data), "newline": text.newline, "encoding": text.encoding}
 
 
-def _meta(fd: int, encoding: str, found: stretch.Stretch) -> dict[str, Any]:
+def _meta(fd: int, encoding: str, found: line_range.Stretch) -> dict[str, Any]:
     return {"size": os.fstat(fd).st_size, "newline": found.newline(encoding), "encoding": encoding}
 
 
@@ -251,6 +283,4 @@ def _refuse_binary(place: Place, data: bytes) -> None:
 
 
 def _binary(place: Place) -> ToolError:
-    return ToolError(
-        Code.BINARY_FILE, f"{place.shown} is not a text file", 'encoding="binary" reads images and raw bytes'
-    )
+    return ToolError(Code.BINARY_FILE, f"{place.shown} is not a text file", 'encoding="binary" reads raw bytes')

@@ -53,7 +53,6 @@ class FileInfo(Record):
     """What is known of a path or an extension; what does not apply is null."""
 
     largest: ClassVar[int] = 8 * 2**20
-    listed: ClassVar[bool] = False
 
     path: str | None
     exists: bool

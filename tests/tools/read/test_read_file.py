@@ -1,5 +1,6 @@
 import base64
 import hashlib
+import json
 import os
 import re
 import socket
@@ -10,6 +11,7 @@ import pytest
 
 from tests.tables import each_row
 from toolbox_mcp.safety.path_jail.roots import Place
+from toolbox_mcp.server.budget.tokenizers import tokenizer_for
 from toolbox_mcp.tools.read import _line_range as stretch
 
 TEN = "".join(f"line {n}\n" for n in range(1, 11))
@@ -84,7 +86,7 @@ async def test_a_marker_that_occurs_twice_names_its_lines(call, project):
         ("a\né\n".encode("utf-16"), "a\né"),
         ("a\né\n".encode("utf-16-be"), None),
         (b"\xfe\xff" + "a\n\u010a\n".encode("utf-16-be"), "a\n\u010a"),
-        (b"caf\xe9\n", "caf\ufffd"),
+        (b"caf\xe9\n", "[not valid utf-8: what stands for no character is shown as U+FFFD]\ncaf\ufffd"),
         (b"a\x1b[31mb\x07\n", "a<U+001B>[31mb<U+0007>"),
         ("a\u202eb\n".encode(), "a<U+202E>b"),
         ("\x85\x9b\n".encode(), "<U+0085><U+009B>"),
@@ -136,36 +138,105 @@ async def test_a_sparse_terabyte_is_read_from_its_end(call, project):
     assert await call("read_file", path="sparse", end_line=1) == "first"
 
 
-async def test_the_cut_of_a_long_file_says_where_to_go_on(call, project):
-    call.tokens = 100
-    (project / "long").write_text("".join(f"this is line number {n}\n" for n in range(1, 2001)))
-    text = await call("read_file", path="long")
-    head, _, rest = text.partition("\n\n... [about ")
-    assert f"; start_line={head.count(chr(10)) + 1}] ..." in rest
-    again = await call("read_file", path="long", start_line=head.count("\n") + 1, end_line=head.count("\n") + 1)
-    assert again.startswith(head.rpartition("\n")[2])
+MARKER = re.compile(r"\n\[lines (\d+)-(\d+) of (\d+); continue with start_line=(\d+)\]\Z")
 
 
 @pytest.mark.parametrize(
-    ("text", "arguments", "way"),
-    [
-        ("x y " * 1000, {}, None),
-        ("x y " * 1000, {"numbered": True}, None),
-        ("a\n" + "x y " * 1000, {"start_line": 2}, None),
-        ("a\n" + "x y " * 1000, {"tail": 1}, None),
-        ("x y " * 1000 + "\nb\n", {}, "start_line=2 for what follows the line"),
-        ("a\n" + "x y " * 1000 + "\nb\n", {"start_line": 2}, "start_line=3 for what follows the line"),
-        ("a\n" + "x y " * 1000 + "\nb\n", {"start_match": ["a"]}, "start_line=2"),
-    ],
+    "line", ["    def value_of_{0}(self, context: Context, name: str = 'n{0}') -> Any:\n", "\n", "{0}\n"]
 )
-async def test_a_cut_in_the_first_line_never_names_that_line_again(call, project, text, arguments, way):
-    call.tokens = 100
+async def test_a_long_file_is_read_in_few_calls_by_following_its_markers(call, project, line):
+    call.tokens = 10_000
+    text = "".join(line.format(n) + ("" if n % 3 else "\n") for n in range(2_000))
     (project / "long").write_text(text)
-    found = re.search(
-        r"\.\.\. \[about \d+ tokens cut(?:; (.*))?\] \.\.\.", await call("read_file", path="long", **arguments)
+    counted = tokenizer_for("gpt-4o").count
+    at, got, calls, spent = 1, [], 0, 0
+    while True:
+        answer = await call("read_file", path="long", **({"start_line": at} if at > 1 else {}))
+        calls, spent = calls + 1, spent + counted(answer)
+        assert counted(answer) <= 10_000
+        if not (marker := MARKER.search(answer)):
+            got.append(answer)
+            break
+        first, last, total, at = map(int, marker.groups())
+        assert (first, total) == (sum(map(len, (part.split("\n") for part in got))) + 1, text.count("\n"))
+        assert at == last + 1
+        got.append(answer[: marker.start()])
+    assert "\n".join(got) == text.removesuffix("\n")
+    assert calls <= counted(text) // 9_000 + 1
+    assert spent <= 1.03 * counted(text)
+
+
+async def test_a_long_line_is_read_by_its_characters(call, project):
+    call.tokens = 500
+    text = "".join(f"word{n} " for n in range(2_000))
+    (project / "long").write_text(f"a\n{text}\nb\n")
+    got, char = "", 1
+    while True:
+        answer = await call("read_file", path="long", start_line=2, end_line=2, start_char=char)
+        marker = re.search(
+            r"\n\[line 2: characters (\d+)-(\d+) of (\d+); continue with start_line=2, start_char=(\d+)\]\Z", answer
+        )
+        if not marker:
+            got += answer
+            break
+        first, last, length, onward = map(int, marker.groups())
+        assert (first, length, onward) == (char, len(text), last + 1)
+        got += answer[: marker.start()]
+        char = onward
+    assert got == text
+    assert await call.code("read_file", path="long", start_line=2, start_char=len(text) + 1) == "empty_range"
+
+
+async def test_a_long_tail_keeps_its_end_and_says_the_range(call, project):
+    call.tokens = 200
+    (project / "long").write_text("".join(f"this is line number {n}\n" for n in range(1, 2001)))
+    head, _, rest = (await call("read_file", path="long", tail=500)).partition("\n")
+    first = int(re.fullmatch(r"\[lines (\d+)-2000 of 2000\]", head)[1])
+    assert rest == "\n".join(f"this is line number {n}" for n in range(first, 2001))
+
+
+async def test_several_files_come_each_under_its_name_and_refusals_in_place(call, project):
+    (project / "a").write_text("one\n")
+    (project / "b").write_text("two\n")
+    result = await call.result("read_file", {"paths": ["a", "../x", "b", "gone"]})
+    shown = [block.text for block in result.content]
+    assert not result.is_error
+    assert (shown[0], shown[2]) == ("==> a <==\none", "==> b <==\ntwo")
+    assert shown[1].startswith("==> ../x <==\npath_denied: ") and shown[3].startswith("==> gone <==\nnot_a_file: ")
+    for arguments in ({}, {"path": "a", "paths": ["b"]}, {"paths": ["a"] * 21}):
+        assert await call.code("read_file", **arguments) == "invalid_args"
+
+
+async def test_a_file_that_is_json_begins_with_its_range(call, project):
+    for text in ("42", "[1, 2]", "true", '"a"'):
+        (project / "f").write_text(text)
+        assert await call("read_file", path="f") == f"[lines 1-1 of 1]\n{text}"
+    (project / "f").write_text('{"a": 1}')
+    assert (await call.result("read_file", {"path": "f"})).content[0].text == '{"a": 1}'
+
+
+async def test_a_notebook_is_shown_as_its_cells(call, project):
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title\n", "text"]},
+        {
+            "cell_type": "code",
+            "source": "1 + 1",
+            "outputs": [
+                {"text": ["out\n"]},
+                {"data": {"text/plain": "2", "image/png": "AAAA"}},
+                {"ename": "E", "evalue": "why"},
+            ],
+        },
+    ]
+    (project / "n.ipynb").write_text(json.dumps({"cells": cells}))
+    shown = (
+        "--- cell 1 (markdown) ---\n# Title\ntext\n--- cell 2 (code) ---\n1 + 1\n"
+        "--- output ---\nout\n--- output ---\n2\n(image/png)\n--- output ---\nE: why"
     )
-    assert found
-    assert found[1] == way
+    assert await call("read_file", path="n.ipynb") == shown
+    assert await call("read_file", path="n.ipynb", start_line=4, end_line=5) == "--- cell 2 (code) ---\n1 + 1"
+    (project / "n.ipynb").write_text("no notebook\n")
+    assert await call("read_file", path="n.ipynb") == "no notebook"
 
 
 @pytest.mark.parametrize("kind", ["fifo", "socket", "folder", "missing"])
@@ -202,7 +273,7 @@ async def test_what_is_no_file_says_what_to_do(call, project, path, error, hint)
     assert await call("read_file", path=path) == {"code": "not_a_file", "error": error, "hint": hint}
 
 
-@pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "a/../../secret", "link", "dir/secret", "", "a\0b"])
+@pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "a/../../secret", "link", "dir/secret", "a\0b"])
 async def test_nothing_outside_the_root_is_read(call, project, path):
     (project.parent / "secret").write_text("secret")
     (project / "link").symlink_to("../secret")
