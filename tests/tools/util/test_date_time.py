@@ -61,7 +61,7 @@ async def test_a_format_is_short_and_printable(call, format):
         ),
         ({"time": "2026-11-21T04:43:58Z"}, "2026-11-21 04:43:58 UTC (unix 1795236238)"),
         ({"time": "2026-11-21T05:43:58+01:00"}, "2026-11-21 04:43:58 UTC (unix 1795236238)"),
-        ({"time": "2026-07-01 02:00", "zone": "Europe/Berlin", "format": "%s"}, "1782864000"),
+        ({"time": "2026-07-01 02:00", "zone": "Europe/Berlin", "format": "%s"}, "1 value\n1782864000"),
         ({"time": "2026-11-21"}, "2026-11-21 00:00:00 UTC (unix 1795219200)"),
         ({"timestamp": 0, "time": "+3d"}, "1970-01-04 00:00:00 UTC (unix 259200)"),
         ({"timestamp": 0, "time": "-90 min"}, "1969-12-31 22:30:00 UTC (unix -5400)"),
