@@ -3,7 +3,7 @@
 import itertools
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -28,7 +28,11 @@ _ENDINGS = (
     "passphrase",
     "authorization",
     "cookie",
+    "pgpass",
+    "amzsignature",
 )
+_SHORT = frozenset(("pass", "pat", "pw", "psk"))
+"""Last words that name a secret behind another word only: DB_PASS, GITHUB_PAT."""
 _ABOUT = frozenset(("file", "path", "model", "name", "count", "limit", "length", "size", "type"))
 """Last words of names that say something about a secret, and do not hold it: token_file, key_name."""
 
@@ -37,12 +41,22 @@ _NAMES = 1024
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
+# Only lines of base64 and of a PEM header: a command in the next line is no part of a key.
+_BREAK = r"(?:\\r|\\n|\s){1,4}"
+_PEM = (
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----"
+    rf"(?:{_BREAK}(?:[A-Za-z0-9+/]{{40,76}}|(?:Proc-Type|DEK-Info|Version|Comment): [^\\\r\n]{{0,80}})(?=\\|\s|\Z))*"
+    rf"(?:{_BREAK}(?=[a-z+/]{{0,75}}[A-Z0-9=])[A-Za-z0-9+/]{{1,76}}={{0,2}}(?:{_BREAK}=[A-Za-z0-9+/]{{4}})?(?={_BREAK}-----END|\Z))?"
+    rf"(?:{_BREAK}-----END[A-Z ]{{0,60}}-----)?"
+)
+
 _SHAPES = tuple(
     (marks, re.compile(pattern))
     for marks, pattern in (
         (
             ("PRIVATE KEY",),
-            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----(?:(?!-----END)[\s\S])*(?:-----END[A-Z ]{0,60}-----)?",
+            # Only lines of base64 and of a PEM header: a command in the next line is no part of a key.
+            _PEM,
         ),
         (("eyJ",), r"(?<![A-Za-z0-9])eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*){0,3}"),
         (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"(?<![A-Za-z0-9])gh[pousr]_[A-Za-z0-9]{16,}"),
@@ -54,12 +68,14 @@ _SHAPES = tuple(
         (("xox", "xapp-"), r"(?<![A-Za-z0-9])(?:xox[abeoprs]|xapp)-[\w-]{8,}"),
         (
             ("AKIA", "ASIA", "AGPA", "AIDA", "AROA", "ANPA"),
-            r"(?<![A-Za-z0-9])A(?:KIA|SIA|GPA|IDA|ROA|NPA)[0-9A-Z]{12,}",
+            r"(?<![A-Za-z0-9])A(?:KIA|SIA|GPA|IDA|ROA|NPA)[0-9A-Z]{12,}(?:[\s,:;|]{1,3}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+]))?",
         ),
         (("AIza", "ya29."), r"(?<![A-Za-z0-9])(?:AIza|ya29\.)[\w-]{16,}"),
         (("npm_", "hf_", "dop_v1_"), r"(?<![A-Za-z0-9])(?:npm|hf|dop_v1)_[A-Za-z0-9]{20,}"),
         (("pypi-", "tvly-"), r"(?<![A-Za-z0-9])(?:pypi|tvly)-[\w-]{12,}"),
         (("SG.",), r"(?<![A-Za-z0-9])SG\.[\w-]{16,}\.[\w-]{16,}"),
+        (("hvs.", "hvb.", "hvr."), r"(?<![A-Za-z0-9])hv[sbr]\.[\w-]{16,}"),
+        (("SK",), r"(?<![A-Za-z0-9])SK[0-9a-f]{32}(?![0-9a-f])"),
         (("AGE-SECRET-KEY-",), r"(?<![A-Za-z0-9])AGE-SECRET-KEY-1[0-9A-Z]{20,}"),
     )
 )
@@ -82,17 +98,68 @@ _MARKED = tuple(
 _SCHEMES = ("bearer ", "basic ", "digest ", "negotiate ")
 _SCHEME = re.compile(r"\b(bearer|basic|digest|negotiate) +[\w.~+/=:-]{6,}", re.IGNORECASE)
 
-_ROOTS = ("key", "token", "secret", "passw", "passp", "passc", "pwd", "auth", "cookie", "credential")
+_ROOTS = (
+    "key",
+    "token",
+    "secret",
+    "pass",
+    "pwd",
+    "auth",
+    "cookie",
+    "credential",
+    "_pat",
+    "_pw",
+    "psk",
+    "signature",
+    "curl",
+    "mysql",
+)
 """One of these is in every name that is sensitive; lines without any are not looked at for names."""
 _USERINFO = re.compile(r"(?<=://)([^\s/?#@:]{0,200}):[^\s/?#@]{1,500}@")
 
 # Each begins only where a name can begin and looks at no more than 64 characters of it, so the work stays linear.
+_VALUE = r"""("(?:\\.|[^"\\]){0,4000}"|'(?:\\.|[^'\\]){0,4000}'|`[^`]{0,4000}`)"""
 _ASSIGNED = re.compile(r"""(?<![\w.-])(-{0,2})([\w.-]{1,64})=("[^"]*"|'[^']*'|[^\s&"';,]+)""")
+# name = "value", name: "value", name := "value", :name => 'value', in the notations of most languages
+_LITERAL = re.compile(
+    rf"(?<![\w.\"'-])([A-Za-z_$@][\w.-]{{0,63}})((?:: ?[A-Za-z]\w{{0,30}})?[ \t]{{0,8}}(?:=>|:=|=|:)[ \t]{{0,8}}){_VALUE}"
+)
+# name: value and name = value that fill their line, as in YAML, INI and properties
+_LINE = re.compile(
+    r"""^(\s{0,200}(?:-\s{1,8})?["']?)([A-Za-z_][\w.-]{0,63})(["']?\s{0,8}(?::\s{1,8}|=\s{0,8}))(?=[^\s"'=|>&*!{\[#])([^#\n]{1,400}?)(\s+#.*|\s*[,;]?\s*)$"""
+)
+_ENV = re.compile(r"^(\s{0,20}(?:ENV|ARG)\s{1,8})([A-Za-z_]\w{0,63})(\s{1,8})(\S.*)$")
+_XML = re.compile(r"<([A-Za-z_][\w.:-]{0,63})((?:\s[^<>]{0,200})?>)([^<>]{1,4000})(?=</)")
+_PAIR = re.compile(r"""(["'])([\w.-]{1,64})\1(\s{0,8},\s{0,8})(["'])((?:\\.|(?!\4).){1,4000})\4""")
+_NETRC = re.compile(
+    r"(\b(?:login|account|user)\s{1,8}\S{1,200}\s{1,8}password\s{1,8}|^\s{0,20}password\s{1,8})([^\s=:;|&$`(]+)(?=\s|$)"
+)
+_PGPASS = re.compile(r"^([\w.*-]{1,253}:(?:[0-9]{1,5}|\*):[^\s:]{1,100}:[^\s:]{1,100}:)(\S{1,400})$")
+_CURL = re.compile(r"((?:^|\s)(?:-u|--user|-U|--proxy-user)[ =]?['\"]?[^\s:'\"]{1,200}:)([^\s'\"$`;|&()]+)")
+_MYSQL = re.compile(
+    r"((?:^|[\s/])(?:mysql|mariadb|mysqldump|mysqladmin|mysqlimport|mariadb-dump|sshpass)\b[^;|&\n]{0,400}?\s-p ?)(?!-)([^\s'\";|&$`()]+)"
+)
 _QUOTED = re.compile(
     r"""(\\?["'])([\w.-]{1,64})\1(\s{0,8}[:=]>?\s{0,8})(\\?["'])((?:\\.|(?!\4).){1,4000})\4""", re.DOTALL
 )
 _HEADER = re.compile(r"(?<![\w.-])([A-Za-z][\w-]{0,63})(: ?)([^\r\n\"']+)")
 _OPTION = re.compile(r"(?<![\w.-])(--?)([A-Za-z][\w-]{0,63})( +)(?!-)([^\s&\"';,|]+)")
+_BLOCK = re.compile(
+    r"""^(\s{0,200}(?:-\s{1,8})?)["']?([A-Za-z_][\w.-]{0,63})["']?\s{0,8}:\s{0,8}([|>][-+0-9]{0,3})?\s*$"""
+)
+_ITEM = re.compile(r"^(\s{0,200}-\s{1,8})([^\s:=]{1,400})\s*$")
+
+_RUNS = re.compile(r"\$\(|`|[<>]\(|\$\{|;\s*\S+\s")
+"""What a shell runs: a value that holds it is shown, so that nothing is hidden by the look of a secret."""
+_PLAIN = re.compile(r"""["']?[\w.~+/=:@%,!#^*?\\-]+["']?""")
+"""A value of one word, which is all that is masked in the text of a command."""
+_COMMANDS = frozenset(("command", "commands", "code", "script", "args", "argv", "cmd", "line"))
+"""Arguments that hold what is run."""
+_WEAK = frozenset(("key", "keys", "auth", "cookie", "cookies", "tokens"))
+"""Names that stand before a value without quotes in ordinary text."""
+_TYPES = frozenset(
+    "str string bytes int bool boolean number float none null nil true false any object optional secretstr unknown required".split()  # noqa: SIM905
+)
 
 _HEADERS = frozenset(("authorization", "proxy-authorization", "cookie", "set-cookie"))
 
@@ -119,6 +186,8 @@ def _sensitive(name: str) -> bool:
     words = [word.lower() for word in _WORD.findall(name)]
     if not words or words[-1] in _ABOUT:
         return False
+    if len(words) > 1 and words[-1] in _SHORT:
+        return True
     return not _WORDS.isdisjoint(words) or "".join(words).endswith(_ENDINGS)
 
 
@@ -127,6 +196,7 @@ _LOOKED_THROUGH = (dict, list, tuple, Mapping)
 
 class _Redaction:
     def __init__(self, most: int | None) -> None:
+        self._command = False
         self._most = sys.maxsize if most is None else most
         self._left = 4 * self._most
 
@@ -146,7 +216,7 @@ class _Redaction:
         if len(text) > most:
             text = text[:most] + OMITTED
         self._spend(len(text))
-        return _in_text(text)
+        return _in_text(text, self._command)
 
     def _mapping(self, value: Mapping[Any, Any], depth: int) -> dict[Any, Any]:
         # {"name": "Authorization", "value": "..."} is how lists of headers and of variables are often written.
@@ -162,23 +232,29 @@ class _Redaction:
                 found[name] = self.value(inner, depth + 1) if numbers else _masked(inner)
             elif named and name == "value":
                 found[name] = _masked(inner)
+            elif isinstance(name, str) and name.lower() in _COMMANDS and not self._command:
+                self._command = True
+                found[name] = self.value(inner, depth + 1)
+                self._command = False
             else:
                 found[name] = self.value(inner, depth + 1)
         return found
 
     def _list(self, value: list[Any] | tuple[Any, ...], depth: int) -> list[Any]:
         found: list[Any] = []
-        secret_next = False
+        secret_next = value_of_user = False
         for item in value:
             if not self._left:
                 found.append(OMITTED)
                 break
             self._spend(1)
             if secret_next and isinstance(item, str) and not item.startswith("--"):
-                found.append(_masked(item))
+                found.append(_masked(item) if _may_mask(item, self._command) else item)
                 secret_next = False
                 continue
-            found.append(self.value(item, depth + 1))
+            user = isinstance(item, str) and value_of_user and re.fullmatch(r"([^:\s]{1,200}:)([^\s$`;|&()]+)", item)
+            found.append(user[1] + MASK if user and not user[2].isdigit() else self.value(item, depth + 1))
+            value_of_user = item in ("-u", "--user", "-U", "--proxy-user")
             # An option before its value, or a pair of a header's name and value.
             names_next = isinstance(item, str) and (item.startswith("-") or len(value) == 2)
             secret_next = names_next and re.fullmatch(r"[\w-]{1,64}", item) is not None and sensitive(item)
@@ -197,7 +273,12 @@ def _masked(value: Any) -> Any:
     return value if value is None or isinstance(value, bool) or value in ("", [], {}) else MASK
 
 
-def _in_text(text: str) -> str:
+def _may_mask(value: str, command: bool) -> bool:
+    """Return True for a value that hides nothing that would run. command: it stands in the text of a command."""
+    return _PLAIN.fullmatch(value) is not None if command else _RUNS.search(value) is None
+
+
+def _in_text(text: str, command: bool = False) -> str:
     for rare, marked in _MARKED:
         if rare in text:
             for mark, shape in marked:
@@ -208,9 +289,32 @@ def _in_text(text: str) -> str:
         text = _SCHEME.sub(rf"\1 {MASK}", text)
     if "://" in text:
         text = _USERINFO.sub(rf"\1:{MASK}@", text)
+    if ":*:" in text or re.search(r":[0-9]+:", text):
+        text = "\n".join(_PGPASS.sub(rf"\1{MASK}", line) for line in text.split("\n"))
     if _has(lower, _ROOTS):
-        text = "\n".join(map(_in_line, text.split("\n")))
+        text = "\n".join(_in_lines(text.split("\n"), command))
     return text
+
+
+def _in_lines(lines: list[str], command: bool) -> Iterator[str]:
+    """Yield the lines with what stands under the name of a secret masked, also in the lines of a block or a list below it."""
+    block: int | None = None
+    scalar = False
+    for line in lines:
+        indent = len(line) - len(line.lstrip(" "))
+        if block is not None and line.strip():
+            item = _ITEM.match(line)
+            if scalar and indent > block:
+                yield " " * indent + MASK
+                continue
+            if not scalar and item and indent >= block:
+                yield item[1] + MASK
+                continue
+            block = None
+        opened = None if command else _BLOCK.match(line)
+        if opened and sensitive(opened[2]) and opened[2].lower() not in _WEAK:
+            block, scalar = indent, opened[3] is not None
+        yield _in_line(line, command)
 
 
 def _has(text: str, words: tuple[str, ...]) -> bool:
@@ -221,25 +325,66 @@ def _has(text: str, words: tuple[str, ...]) -> bool:
     return False
 
 
-def _in_line(line: str) -> str:
+def _in_line(line: str, command: bool) -> str:
     lower = line.lower()
     if not _has(lower, _ROOTS):
         return line
+
+    def kept(match: re.Match[str], name: str, value: int) -> str:
+        """Return a match with one of its groups masked, where the name is that of a secret and the value no command."""
+        if not sensitive(name) or not _may_mask(match[value], command) or match[value].strip("\"'") == "":
+            return match[0]
+        start, end = match.span(value)
+        quote = match[value][0] if match[value][0] in "\"'`" and match.re is _LITERAL else ""
+        before, after = match.string[match.start() : start], match.string[end : match.end()]
+        return f"{before}{quote}{MASK}{quote}{after}"
+
+    def whole_line(match: re.Match[str]) -> str:
+        name, value = match[2], match[4].strip()
+        if (
+            name.lower() in _WEAK
+            or value.lower().split("[")[0] in _TYPES
+            or len(value.split()) > 5
+            or re.search(r"[(\[{]", value)
+        ):
+            return match[0]
+        return kept(match, name, 4)
+
+    def strong(match: re.Match[str]) -> str:
+        return match[0] if match[2].lower() in _WEAK else kept(match, match[2], 5)
+
+    if "curl" in lower:
+        line = _CURL.sub(rf"\1{MASK}", line)
+    if "-p" in line:
+        line = _MYSQL.sub(rf"\1{MASK}", line)
+    if "password" in lower:
+        line = _NETRC.sub(rf"\1{MASK}", line)
+    if "<" in line:
+        line = _XML.sub(lambda match: kept(match, match[1], 3), line)
+    if "," in line and ('"' in line or "'" in line):
+        line = _PAIR.sub(strong, line)
+    if "ENV" in line or "ARG" in line:
+        line = _ENV.sub(lambda match: kept(match, match[2], 4), line)
     if "=" in line:
-        line = _ASSIGNED.sub(_assigned, line)
-    if ":" in line or "=>" in line:
-        line = _QUOTED.sub(_quoted, line)
-        line = _HEADER.sub(_header, line)
-    return _OPTION.sub(_option, line) if "-" in line else line
+        line = _ASSIGNED.sub(lambda match: _assigned(match, command), line)
+    if ":" in line or "=" in line:
+        line = _QUOTED.sub(lambda match: _quoted(match, command), line)
+        line = _LITERAL.sub(lambda match: kept(match, match[1], 3), line)
+        line = _HEADER.sub(lambda match: _header(match, command), line)
+        if not command:
+            line = _LINE.sub(whole_line, line)
+    return _OPTION.sub(lambda match: _option(match, command), line) if "-" in line else line
 
 
-def _assigned(match: re.Match[str]) -> str:
-    dashes, name, _ = match.groups()
-    return f"{dashes}{name}={MASK}" if sensitive(name) else match[0]
+def _assigned(match: re.Match[str], command: bool) -> str:
+    dashes, name, value = match.groups()
+    return f"{dashes}{name}={MASK}" if sensitive(name) and _may_mask(value, command) else match[0]
 
 
-def _quoted(match: re.Match[str]) -> str:
+def _quoted(match: re.Match[str], command: bool) -> str:
     quote, name, between, opening, value = match.groups()
+    if sensitive(name) and not _may_mask(value, command):
+        return match[0]
     # The value may be JSON as text, whose own names count too.
     value = MASK if sensitive(name) else _QUOTED.sub(_quoted_within, value)
     return f"{quote}{name}{quote}{between}{opening}{value}{opening}"
@@ -250,12 +395,24 @@ def _quoted_within(match: re.Match[str]) -> str:
     return f"{quote}{name}{quote}{between}{opening}{MASK}{opening}" if sensitive(name) else match[0]
 
 
-def _header(match: re.Match[str]) -> str:
+def _header(match: re.Match[str], command: bool) -> str:
     name, colon, value = match.groups()
-    is_secret = name.lower() in _HEADERS or ("-" in name and sensitive(name))
-    return f"{name}{colon}{MASK}" if is_secret and value.strip() else match[0]
+    if not (name.lower() in _HEADERS or ("-" in name and sensitive(name))) or not value.strip():
+        return match[0]
+    if not command:
+        return f"{name}{colon}{MASK}" if _may_mask(value, command) else match[0]
+    if MASK in value:
+        # The scheme was seen before, with what stands behind it.
+        return (
+            f"{name}{colon}{MASK}{value.partition(MASK)[2]}"
+            if value.split(" ")[0].lower() + " " in _SCHEMES
+            else match[0]
+        )
+    # In a command a header ends with its scheme and one word; what follows may be the next command.
+    found = re.match(r"((?:basic|bearer|digest|token) +)?[\w.~+/=:@%,-]+(?![^\s;|&])", value, re.IGNORECASE)
+    return f"{name}{colon}{MASK}{value[found.end() :]}" if found else match[0]
 
 
-def _option(match: re.Match[str]) -> str:
-    dashes, name, space, _ = match.groups()
-    return f"{dashes}{name}{space}{MASK}" if sensitive(name) else match[0]
+def _option(match: re.Match[str], command: bool) -> str:
+    dashes, name, space, value = match.groups()
+    return f"{dashes}{name}{space}{MASK}" if sensitive(name) and _may_mask(value, command) else match[0]

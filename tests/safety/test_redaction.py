@@ -92,7 +92,11 @@ def test_secrets_are_found_in_any_form_that_arguments_take(value, masked):
         "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc=\n-----END RSA PRIVATE KEY-----",
         "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blb\n-----END OPENSSH PRIVATE KEY-----",
         "-----BEGIN PGP PRIVATE KEY BLOCK-----\nlQOY\n-----END PGP PRIVATE KEY BLOCK-----",
-        "-----BEGIN PRIVATE KEY-----\nMIIE cut off",
+        "-----BEGIN PRIVATE KEY-----\n" + "MIIEvQIBADANBgkqhkiG" * 3 + "abcd\n" + "aB3+" * 16,
+        "-----BEGIN PRIVATE KEY-----\\n" + "MIIEvQIBADANBgkqhkiG" * 3 + "abcd\\naB3=\\n-----END PRIVATE KEY-----",
+        "hvs.CAESI" + "a1B2" * 8,
+        "SK" + "0123456789abcdef" * 2,
+        "AKIA" + "ABCD2345" * 2 + " " + "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
     ],
 )
 @each_row(("before", "after"), [("", ""), ("see ", ""), ("'", ""), ("X_", ""), ("url/", "\n")])
@@ -120,6 +124,41 @@ def test_a_token_is_known_by_its_look(secret, before, after):
         (json.dumps({"token": 'a"b', "n": 1}), f'{{"token": "{MASK}", "n": 1}}'),
         (json.dumps({"body": json.dumps({"secret": SECRET})}), f'{{"body": "{{\\"secret\\": \\"{MASK}\\"}}"}}'),
         (f"{{'token': '{SECRET}'}}", f"{{'token': '{MASK}'}}"),
+        (f"password: {SECRET}", f"password: {MASK}"),
+        (f"  password: '{SECRET}'", f"  password: '{MASK}'"),
+        (f"db:\n  password: {SECRET} # old\n  user: me", f"db:\n  password: {MASK} # old\n  user: me"),
+        (f"password: |\n  {SECRET}\n  {SECRET}\nuser: me", f"password: |\n  {MASK}\n  {MASK}\nuser: me"),
+        (
+            f"passwords:\n  - {SECRET}\n  - {SECRET}\nusers:\n  - me",
+            f"passwords:\n  - {MASK}\n  - {MASK}\nusers:\n  - me",
+        ),
+        (f"  POSTGRES_PASSWORD: {SECRET}", f"  POSTGRES_PASSWORD: {MASK}"),
+        (f"data:\n  token: {SECRET}", f"data:\n  token: {MASK}"),
+        (f'password = "{SECRET}"', f'password = "{MASK}"'),
+        (f'API_KEY = "{SECRET}"', f'API_KEY = "{MASK}"'),
+        (f"aws_secret_access_key = {SECRET}", f"aws_secret_access_key = {MASK}"),
+        (f'const apiKey = "{SECRET}";', f'const apiKey = "{MASK}";'),
+        (f'let token: string = "{SECRET}"', f'let token: string = "{MASK}"'),
+        (f'x := Config{{Password: "{SECRET}",}}', f'x := Config{{Password: "{MASK}",}}'),
+        (f'clientSecret: "{SECRET}"', f'clientSecret: "{MASK}"'),
+        (f'  Password: "{SECRET}",', f'  Password: "{MASK}",'),
+        (f":secret_key_base => '{SECRET}'", f":secret_key_base => '{MASK}'"),
+        (f"define('DB_PASSWORD', '{SECRET}');", f"define('DB_PASSWORD', '{MASK}');"),
+        (f"<password>{SECRET}</password>", f"<password>{MASK}</password>"),
+        (f"machine host login me password {SECRET}", f"machine host login me password {MASK}"),
+        (f"machine host\n  login me\n  password {SECRET}", f"machine host\n  login me\n  password {MASK}"),
+        (f"ENV TOKEN {SECRET}", f"ENV TOKEN {MASK}"),
+        (f"curl -u me:{SECRET} https://host", f"curl -u me:{MASK} https://host"),
+        (f"mysql -uroot -p{SECRET} db", f"mysql -uroot -p{MASK} db"),
+        (f"sshpass -p {SECRET} ssh host", f"sshpass -p {MASK} ssh host"),
+        (f"spring.datasource.password: {SECRET}", f"spring.datasource.password: {MASK}"),
+        (f"spring.datasource.password={SECRET}", f"spring.datasource.password={MASK}"),
+        (f"GITHUB_PAT={SECRET} PGPASS={SECRET} DB_PASS={SECRET}", f"GITHUB_PAT={MASK} PGPASS={MASK} DB_PASS={MASK}"),
+        (
+            f"https://b.s3.amazonaws.com/k?X-Amz-Signature={SECRET}&a=1",
+            f"https://b.s3.amazonaws.com/k?X-Amz-Signature={MASK}&a=1",
+        ),
+        (f"localhost:5432:db:me:{SECRET}", f"localhost:5432:db:me:{MASK}"),
         (f":key '{SECRET}' and 'api_key' => '{SECRET}'", f":key '{SECRET}' and 'api_key' => '{MASK}'"),
     ],
 )
@@ -140,10 +179,67 @@ def test_secrets_are_found_inside_texts(text, masked):
         "https://host:8080/a@b",
         "task-1 risk-assessment-of-everything-there-is",
         "key: value",
+        "def login(user: str, password: str) -> Token:",
+        "class Login:\n    password: str\n    token: Optional[str]",
+        "interface Login { password: string; token: number }",
+        "secrets:\n  db:\n    file: x",
+        "password = get_password()",
+        "token = tokens[0]",
+        "docker run -u 1000:1000 image",
+        "main.c:12:5: error: expected token",
+        "the password: it is the one that you were given by post",
+        "first pass, second pass",
+        "<key>name</key>x"[5:9],
     ],
 )
 def test_ordinary_text_is_unchanged(text):
     assert redact(text) == text
+
+
+@each_row(
+    "command",
+    [
+        'token="$(touch canary)" ls',
+        "token=`touch canary` ls",
+        "echo Cookie: $(touch canary)",
+        "echo Cookie: x; touch canary",
+        "echo Authorization: Bearer abc | touch canary",
+        ": -----BEGIN PRIVATE KEY-----\ntouch canary",
+        ": -----BEGIN PRIVATE KEY-----\nreboot canary\n-----END PRIVATE KEY-----",
+        "password='touch canary'; $password",
+        "export API_KEY; touch canary",
+        "secret: touch canary",
+        "password: |\n  touch canary",
+        "mysql -p$(touch canary)",
+        "curl -u a:$(touch canary) x",
+        "--token $(touch canary)",
+        "token = '; touch canary'",
+        "Authorization: x $(touch canary) bearer abcdefgh",
+    ],
+)
+def test_no_command_is_hidden_by_its_look(command):
+    for name in ("command", "code"):
+        assert "canary" in redact({name: command})[name]
+    assert "canary" in "".join(redact({"args": ["-c", command]})["args"])
+    assert "canary" in redact({"commands": [command]})["commands"][0]
+
+
+@each_row(
+    ("value", "masked"),
+    [
+        ({"env": {"GITHUB_PAT": SECRET, "PGPASS": SECRET}}, {"env": {"GITHUB_PAT": MASK, "PGPASS": MASK}}),
+        ({"command": f"mysql -p{SECRET} db"}, {"command": f"mysql -p{MASK} db"}),
+        ({"args": ["-u", f"me:{SECRET}", "x"]}, {"args": ["-u", f"me:{MASK}", "x"]}),
+        ({"args": ["-u", "1000:1000"]}, {"args": ["-u", "1000:1000"]}),
+        ({"command": f"TOKEN={SECRET} ls; touch x"}, {"command": f"TOKEN={MASK} ls; touch x"}),
+        (
+            {"command": f"curl -H 'Authorization: Bearer {SECRET}' x"},
+            {"command": f"curl -H 'Authorization: {MASK}' x"},
+        ),
+    ],
+)
+def test_secrets_are_masked_in_commands(value, masked):
+    assert redact(value) == masked
 
 
 def test_what_is_nested_beyond_all_reason_is_masked_without_a_crash():
