@@ -63,7 +63,7 @@ def wanted(
 def rank(definition: Definition, query: str, match: Match) -> int | None:
     """Return how near a definition comes to a query: 0 is its name, then its name in another case, a beginning, a part, letters
     in order; None where it does not match."""
-    low = query.lower()
+    low = query.casefold()
     names = [definition.name, definition.name.rpartition(".")[2]]
     if any(mark in query for mark in ("::", "#", ".")):
         names += _endings(definition.path, query)
@@ -86,7 +86,7 @@ def _endings(path: str, query: str) -> list[str]:
 def _nearness(name: str, query: str, low: str) -> int:
     if name == query:
         return 0
-    lower = name.lower()
+    lower = name.casefold()
     if lower == low:
         return 1
     if lower.startswith(low):

@@ -22,13 +22,15 @@ def found(
     tree: Tree, query: str, kind: str | None, match: Match, stop: Callable[[], bool]
 ) -> list[tuple[Source, Definition]]:
     """Return the definitions below a folder that a query matches, the nearest first, then by path and line."""
-    letters = set(query.lower()) - set(":#.")
+    # The last part of the query is in the row of each definition that matches, so most files are done with at once.
+    part = re.split(r"::|#|\.", query.casefold())[-1]
+    letters = set(part)
     hits: list[tuple[int, str, int, Source, Definition]] = []
     for source, outline in tree.files:
         if stop():
             break
-        # Most files have no such letters, or not in one row, and are done with here.
-        if not letters <= set(outline[0].lower()):
+        rows = outline[0].casefold()
+        if part not in rows if match != "fuzzy" else not letters <= set(rows):
             continue
         for each in definitions(outline[0]):
             if kind is not None and each.kind != kind:

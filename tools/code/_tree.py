@@ -12,6 +12,7 @@ from typing import TypeVar
 from ...safety.errors import ToolError
 from ...safety.path_jail.roots import Place
 from ...safety.path_jail.tree_walk import Walk
+from ...safety.text import visible_name
 from ...safety.writes.atomic import read_whole
 from ...sandbox.isolate.worker import Worker, WorkerFailure
 from ..blocking import Stop, reading
@@ -23,7 +24,7 @@ from ._parse import MAX_SECONDS, Parsed, parsed
 
 BATCH = 2 * 2**20
 """Bytes of files that go to a worker at a time: half a second of work, so that other calls get their turn."""
-BATCH_SECONDS = 20.0
+BATCH_SECONDS = 10.0
 """Seconds for a batch. It has many files, of which each has MAX_SECONDS."""
 BATCH_FILES = 400
 LANES = 2
@@ -66,7 +67,7 @@ class Tree:
 
     def shown(self, source: Source) -> str:
         """Return how results name a file."""
-        return self.prefix + source.path
+        return self.prefix + visible_name(source.path)
 
 
 @dataclass
@@ -163,7 +164,9 @@ async def tree(
         )
     slow = [source.path for source in sources if found.get(source.path, ("", 0))[1] == -1]
     if slow:
-        notes.append(f"... (too much to parse: {', '.join(slow[:5])}{' and others' if len(slow) > 5 else ''})")
+        notes.append(
+            f"... (too much to parse: {', '.join(map(visible_name, slow[:5]))}{' and others' if len(slow) > 5 else ''})"
+        )
     shown = walk.top.shown
     prefix = "" if shown == "." else shown.rstrip("/") + "/"
     return Tree(prefix, [(source, found[source.path]) for source in sources if source.path in found], tuple(notes))

@@ -11,6 +11,7 @@ from ...safety.errors import Code, ToolError
 from ...safety.guard import Guard
 from ...safety.path_jail.roots import Place
 from ...safety.paths import ProjectPath
+from ...safety.text import visible_name
 from ..base import Access, tool
 from ..blocking import reading
 from ..results import Text
@@ -67,7 +68,8 @@ def _rows(
 ) -> str:
     hits = found(below, query, kind, match, stop)
     rows = [
-        f"{below.shown(source)}:{each.line}: {each.kind} {each.name}" + (f" (to line {each.last})" if named else "")
+        f"{below.shown(source)}:{each.line}: {each.kind} {visible_name(each.name)}"
+        + (f" (to line {each.last})" if named else "")
         for source, each in hits[:MAX_ROWS]
     ]
     if not rows:
@@ -77,7 +79,7 @@ def _rows(
     if named and hits:
         name = hits[0][1].name
         places, more = lines_that_name(below, folder, name, MAX_ROWS, stop)
-        rows += [f"--- lines that name {name} ---", *places]
+        rows += [f"--- lines that name {visible_name(name)} ---", *places]
         if more:
             rows.append(f"... (first {MAX_ROWS} shown)")
     return "\n".join([*rows, *below.notes])

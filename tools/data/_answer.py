@@ -1,5 +1,6 @@
 """What a query of a document answers: read or given, parsed, followed, printed."""
 
+import re
 from functools import partial
 from typing import Literal
 
@@ -20,6 +21,7 @@ SMALL = 2**18
 SMALL_SECONDS, SECONDS = 1.5, 10.0
 """Seconds that a document takes at most. A small one, or one that looks made to take long, is given up early."""
 _DOTS = 64
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 ALIASED_VISITS = 200_000
 """Values that a query of YAML looks at: twice the nodes that an answer may have."""
@@ -33,7 +35,7 @@ async def answer(
 ) -> Text:
     """Return what a query leads to in a file or in a text, of which one is given.
 
-    option: for YAML which document, for JSON whether each line is one (2: where the name of the file says so).
+    option: for YAML which document, for JSON whether each line is one.
     """
     if path is None and inline is None:
         raise ToolError(Code.NO_INPUT, f"neither path nor {form} is given", f"path names a file, {form} is the text")
@@ -42,7 +44,7 @@ async def answer(
     paths.parsed(query)
     text = await reading(lambda _: _read(path)) if path is not None else _sendable(inline or "")
     # Bytes go to the worker as they are, where text would be written as JSON and parsed on the way.
-    data = text.encode("utf-8", "surrogatepass")
+    data = text.encode()
     if len(data) > MAX_BYTES:
         raise ToolError(Code.TOO_LARGE, f"the {form} is above 5 MiB")
     work = partial(answered, form, data, query, option)
@@ -69,14 +71,14 @@ def _read(path: Place) -> str:
 
 
 def _sendable(text: str) -> str:
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").encode("utf-8", "replace").decode()
+    return _SURROGATE.sub("\ufffd", text.removeprefix("\ufeff").replace("\r\n", "\n"))
 
 
 def answered(form: Format, data: bytes, query: str | None, option: int) -> tuple[str, str]:
     """Return the text of an answer, and how to ask for a part of it. Also in the worker."""
     # Each parser is imported where it is wanted: the server never has the one of YAML.
     steps = paths.parsed(query)
-    text = data.decode("utf-8", "surrogatepass")
+    text = data.decode()
     if form == "json":
         from . import _json
 

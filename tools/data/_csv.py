@@ -121,14 +121,20 @@ def _encoding(fd: int, head: bytes) -> str:
 def _lines(fd: int, encoding: str, stop: Callable[[], bool] = lambda: False) -> Iterator[str]:
     """Yield the lines of a file with their ends. An endless line comes in pieces, which make a cell too long."""
     decoder = codecs.getincrementaldecoder(encoding)("replace")
-    at, kept = 0, ""
+    at, kept, end = 0, "", None
     while (piece := os.pread(fd, _CHUNK, at)) and not stop():
         at += len(piece)
         if at > MAX_BYTES:
             raise ToolError(Code.TOO_LARGE, "the file grew above 10 MiB while it was read")
-        kept += decoder.decode(piece)
-        # A CR alone ends no line here: whether LF follows is known with the next piece.
-        lines = kept.split("\n")
+        try:
+            kept += decoder.decode(piece)
+        except UnicodeError as e:
+            # Of UTF-16 and UTF-32 that begin without their mark.
+            raise ToolError(Code.BAD_CSV, f"it is not {encoding}: {e}"[:300], "encoding chooses another") from None
+        if end is None:
+            # A CR alone ends a line only where no LF does.
+            end = "\r" if "\r" in kept and "\n" not in kept else "\n"
+        lines = kept.split(end)
         kept = lines.pop()
         yield from (line + "\n" for line in lines)
         if len(kept) > 4 * MAX_CELL:

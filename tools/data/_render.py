@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from ...safety.errors import Code, ToolError
+from ...safety.text import visible_name
 from ._query import Found
 
 MAX_BYTES = 32 * 2**20
@@ -30,7 +31,7 @@ def rendered(found: Found) -> str:
             return text
         case list() as items:
             return f"{len(items)} {'item' if len(items) == 1 else 'items'}\n{text}"
-    return f"{found.missing}\n{text}" if found.missing else f"1 value\n{text}"
+    return f"{visible_name(found.missing)[:300]}\n{text}" if found.missing else f"1 value\n{text}"
 
 
 def _escaped(found: re.Match[str]) -> str:

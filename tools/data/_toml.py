@@ -17,7 +17,7 @@ _POSITION = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 def parsed(text: str) -> Any:
     """Return the value of a document; dates and times as ISO text, inf and nan as text. ToolError bad_toml."""
     try:
-        value = tomllib.loads(text)
+        value = tomllib.loads(text, parse_float=_float)
     except tomllib.TOMLDecodeError as e:
         raise _bad(_POSITION.sub(_placed, str(e))) from None
     except RecursionError:
@@ -26,6 +26,13 @@ def parsed(text: str) -> Any:
         # An impossible date, or an integer of more digits than Python reads.
         raise _bad(str(e)[:200]) from None
     return _plain(value, 1)
+
+
+def _float(literal: str) -> float:
+    value = float(literal)
+    if math.isinf(value) and "inf" not in literal:
+        raise _bad(f"the number {literal[:40]} is out of range")
+    return value
 
 
 def _placed(found: re.Match[str]) -> str:

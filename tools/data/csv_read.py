@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ...safety.errors import Code, ToolError
 from ...safety.paths import ProjectPath
 from ..base import Access, tool
 from ..blocking import reading
@@ -13,7 +14,8 @@ from ..results import Text
 from ._csv import Wanted, encoding_named, ragged_note, read
 
 LIMIT = 100
-_ROW = re.compile(r"^--- row (\d+) ---$", re.MULTILINE)
+_NO_DELIMITERS = frozenset('"\r\n\0')
+_ROW = re.compile(r"^--- row (\d{1,9}) ---$", re.MULTILINE)
 
 
 @tool(Access.READ)
@@ -27,6 +29,8 @@ async def csv_read(
     encoding: Annotated[str | None, Field(description="else detected")] = None,
 ) -> Text:
     """Read rows of a CSV file, each cell under the name of its column."""
+    if delimiter and delimiter in _NO_DELIMITERS:
+        raise ToolError(Code.INVALID_ARGS, "delimiter: expected a character that is no quote, line end or NUL")
     most = limit if limit > 0 else LIMIT
     wanted = Wanted(headers, most, offset, columns or None, delimiter, encoding_named(encoding) if encoding else None)
     rows = await reading(partial(read, path, wanted))
@@ -47,6 +51,9 @@ async def csv_read(
 
 def _way_on(offset: int, head: str) -> str:
     """Return how to read on behind a head of an answer: at the row of which not all may be in it."""
-    shown = [int(number) for number in _ROW.findall(head)]
+    last = offset
+    for number in _ROW.findall(head):
+        # A cell may have a line of this form.
+        last += int(number) == last + 1
     # A single row that is cut would be cut again.
-    return f"offset={shown[-1] - 1}" if len(shown) > 1 else "columns picks some cells"
+    return f"offset={last - 1}" if last > offset + 1 else "columns picks some cells"

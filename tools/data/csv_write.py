@@ -59,6 +59,10 @@ async def csv_write(
         names = names or list(dict.fromkeys(key for row in rows for key in row))
         rows = [[row.get(name) for name in names] for row in rows]
     content = _written([*([names] if names else []), *rows])
+    try:
+        content.encode()
+    except UnicodeEncodeError:
+        raise _bad("a cell is no valid Unicode") from None
     done = await write_file.run(seen=seen, journal=journal, path=path, content=content, expected_etag=expected_etag)
     assert isinstance(done, Text)
     return replace(done, body=f"Wrote {len(rows)} rows to {path.shown}")

@@ -16,7 +16,10 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)?")
 _ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+/-]{0,63}")
-_SHIFT = re.compile(r"([+-])\s*(\d{1,9})\s*([smhdw])[a-z]*")
+_SHIFT = re.compile(
+    r"([+-])\s*(\d{1,9})\s*(?:(s)(?:ecs?|econds?)?|(m)(?:ins?|inutes?)?|(h)(?:rs?|ours?)?|(d)(?:ays?)?|(w)(?:eeks?)?)",
+    re.ASCII,
+)
 
 
 @tool(Access.READ)
@@ -60,7 +63,7 @@ def _at(text: str, now: datetime, zone: tzinfo) -> datetime:
     """Return the moment that a text means; without an offset of its own it is in the zone. ToolError bad_timestamp."""
     text = text.strip()
     if shift := _SHIFT.fullmatch(text.lower()):
-        return now + int(f"{shift[1]}{shift[2]}") * timedelta(seconds=UNITS[shift[3]])
+        return now + int(f"{shift[1]}{shift[2]}") * timedelta(seconds=UNITS[shift[shift.lastindex or 0]])
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ...safety.errors import Code, ToolError
+from ...safety.text import visible
 from ...sandbox.isolate.worker import WorkerFailure
 from ..base import Access, tool
 from ..results import Text
@@ -37,6 +38,7 @@ async def diff(
     if a == b:
         return Text("identical")
     try:
-        return Text(await parser.call(compared, a, b, style, deadline=SECONDS), "compare smaller parts")
+        found = await parser.call(compared, a, b, style, deadline=SECONDS)
     except WorkerFailure:
         raise ToolError(Code.TOO_LARGE, "the texts take too long to compare", "compare smaller parts") from None
+    return Text(visible(found), "compare smaller parts")

@@ -128,6 +128,18 @@ async def test_a_name_is_found_below_a_folder(call, shop):
     assert failed == []
 
 
+async def test_names_are_shown_on_one_line_and_without_control_characters(call, project):
+    (project / "a\n\x1b.py").write_text("class A: ...\n")
+    (project / "größe.rb").write_text("def größe; end\ndef \u202e; end\n")
+    folder = project / os.fsdecode(b"\xff")
+    folder.mkdir()
+    (folder / "b.py").write_text("class B: ...\n")
+    assert sorted((await call("code_outline")).split("\n")) == [
+        "1: class A", "1: class B", "1: method größe", "2: method <U+202E>", "a<U+000A><U+001B>.py", "größe.rb", "\ufffd/b.py",
+    ]  # fmt: skip
+    assert await call("code_outline", query="GRÖSSE") == "größe.rb:1: method größe"
+
+
 async def test_a_change_of_a_file_is_seen(call, shop, project):
     assert await call("code_outline", query="Order") == "order.py:3: class Order"
     (project / "order.py").write_text("class Renamed: ...\n")

@@ -30,6 +30,7 @@ from tests.tables import each_row
         ("", {}, "empty CSV"),
         ("\n\n", {}, "empty CSV"),
         ("a,b\n", {}, "(no rows; the columns are a, b)"),
+        ("a,b\r1,2\r", {}, "--- row 1 ---\na: 1\nb: 2"),
         ("a\n\x1b[2J\u202e\n", {}, "--- row 1 ---\na: <U+001B>[2J<U+202E>"),
     ],
 )  # fmt: skip
@@ -77,10 +78,11 @@ async def test_what_is_no_csv_is_refused(call, project):
             failed.append((path, answer))
     arguments = [
         {"columns": ["zz"]}, {"columns": ["x"], "headers": False}, {"encoding": "zip"}, {"encoding": "nope\0"},
-        {"delimiter": ",,"}, {"offset": -1},
+        {"delimiter": ",,"}, {"delimiter": '"'}, {"delimiter": "\n"}, {"delimiter": "\0"}, {"offset": -1},
     ]  # fmt: skip
     failed += [given for given in arguments if await call.code("csv_read", path="ok.csv", **given) != "invalid_args"]
     assert failed == []
+    assert await call.code("csv_read", path="ok.csv", encoding="utf-16") == "bad_csv"
 
 
 async def test_the_marker_of_a_cut_names_the_row_to_go_on_at(call, project):

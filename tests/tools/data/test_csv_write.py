@@ -26,7 +26,21 @@ async def test_rows_are_written(call, project, arguments, content, count):
 
 
 async def test_what_are_no_rows_is_refused_and_nothing_is_written(call, project):
-    table = [1, "x", None, {}, [1], ["ab"], [[1], {"a": 1}], [{"a": 1}, [1]], [{"a": [1]}], [[{}]], [[[1]]], [None]]
+    table = [
+        1,
+        "x",
+        None,
+        {},
+        [1],
+        ["ab"],
+        [[1], {"a": 1}],
+        [{"a": 1}, [1]],
+        [{"a": [1]}],
+        [[{}]],
+        [[[1]]],
+        [None],
+        [["\ud800"]],
+    ]
     failed = [rows for rows in table if await call.code("csv_write", path="a.csv", rows=rows) != "bad_rows"]
     assert failed == []
     assert list(project.iterdir()) == []

@@ -27,6 +27,7 @@ TEXT = json.dumps(DOCUMENT, ensure_ascii=False)
         ("t", "1 value\ntrue"),
         ("nope.x", "the document has no nope\nnull"),
         ("users[9].name", "users has no [9]\nnull"),
+        ('["a\x1b\u202e"]', 'the document has no ["a<U+001B><U+202E>"]\nnull'),
         ("users[0].nope", "users[0] has no nope\nnull"),
     ],
 )

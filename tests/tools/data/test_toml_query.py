@@ -35,6 +35,7 @@ async def test_a_malformed_document_says_where(call):
     table = {
         "a = 1\na = 2": "Cannot overwrite a value at the end",
         "a = 1\na = 2\nb = 3": "Cannot overwrite a value at line 2, column 6",
+        "a = 1e400": "the number 1e400 is out of range",
         "a = 1\nb = \n": "Invalid value at line 2, column 5",
         "[a]\n[a]\n": "Cannot declare ('a',) twice at line 2, column 3",
         "a = " + "[" * 65 + "]" * 65: "nested deeper than 64 levels",

@@ -60,3 +60,7 @@ async def test_a_hundred_thousand_lines_are_refused_and_twenty_thousand_compared
     call.tokens = 10_000
     answer = await call("diff", a=numbered(20_000), b=numbered(20_000, l19000="x"))
     assert "- 19000\n+ x" in answer
+
+
+async def test_control_characters_are_marked(call):
+    assert await call("diff", a="\x1b[2J\u202e", b="b") == "- <U+001B>[2J<U+202E>\n+ b"
