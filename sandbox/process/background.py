@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ...safety.errors import Code, ToolError
 from .child import CHUNK, Child, Ended, read_ready
-from .output_buffer import Unread
+from .output_buffer import OutputBuffer
 from .runner import signal_name
 from .spawn import Rlimits, start
 
@@ -72,7 +72,7 @@ class BackgroundProcess:
         self._writing = asyncio.Lock()
         self._changed = asyncio.Event()
         names = ("stdout", "stderr") if terminal is None else ("stdout",)
-        self._streams = {name: Unread() for name in names}
+        self._streams = {name: OutputBuffer() for name in names}
         self._open: dict[str, int] = {}
         for name in self._streams:
             fd = getattr(program, name) if terminal is None else terminal

@@ -29,7 +29,7 @@ class Stream:
     raw: builtins.bytes
 
 
-class Keeper:
+class HeadTailBuffer:
     """Takes a stream piece by piece and holds at most head + 2 * tail bytes of it."""
 
     def __init__(self, capture: Capture) -> None:

@@ -16,7 +16,7 @@ class Taken:
     dropped: int
 
 
-class Unread:
+class OutputBuffer:
     """One stream: bytes come in as they are, text goes out once, whole characters only."""
 
     def __init__(self, limit: int = UNREAD) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...safety.text import clean as plain
 from . import memory, tree
-from .capture import Capture, Keeper, Stream
+from .capture import Capture, HeadTailBuffer, Stream
 from .child import CHUNK, DRAIN, GRACE, Child, Ended, Feeder, Usage, read_ready
 from .spawn import Rlimits, start
 
@@ -183,8 +183,8 @@ class _Reading:
         self.limits = limits
         self.inspect = inspect
         self.seen = seen
-        self.stdout = Keeper(capture)
-        self.stderr = Keeper(capture)
+        self.stdout = HeadTailBuffer(capture)
+        self.stderr = HeadTailBuffer(capture)
         self.peak = 0
         self._loop = asyncio.get_running_loop()
         self._open = {"stdout", "stderr"}
@@ -220,7 +220,7 @@ class _Reading:
         if not self._silent.done():
             await asyncio.wait([self._silent], timeout=seconds)
 
-    def _read(self, name: str, fd: int, keeper: Keeper) -> None:
+    def _read(self, name: str, fd: int, keeper: HeadTailBuffer) -> None:
         data = read_ready(fd, CHUNK)
         if data is None:
             return

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import asynccontextmanager
 
 from ...safety.text import clean
-from .capture import Capture, Keeper
+from .capture import Capture, HeadTailBuffer
 from .child import CHUNK, DRAIN, GRACE, ChildProcess, Ended, Feeder, Started, read_ready
 from .spawn import spawn
 
@@ -23,7 +23,7 @@ class Streaming:
     def __init__(self, program: ChildProcess, deadline: float) -> None:
         self._program = program
         self._loop = asyncio.get_running_loop()
-        self._errors = Keeper(_ERRORS)
+        self._errors = HeadTailBuffer(_ERRORS)
         self._deadline = deadline
         self.timed_out = False
         fd = program.stderr

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolbox_mcp.sandbox.process.capture import Capture, Keeper
+from toolbox_mcp.sandbox.process.capture import Capture, HeadTailBuffer
 
 
 def keep(data: bytes, capture: Capture, step: int = 1):
-    keeper = Keeper(capture)
+    keeper = HeadTailBuffer(capture)
     for start in range(0, len(data), step):
         keeper.feed(data[start : start + step])
     return keeper.done(str)
@@ -48,7 +48,7 @@ def test_what_is_not_utf8_becomes_replacement_characters(data, text):
 
 
 def test_what_is_held_is_bounded_whatever_comes():
-    keeper = Keeper(Capture(10, 20))
+    keeper = HeadTailBuffer(Capture(10, 20))
     for _ in itertools.repeat(None, 1000):
         keeper.feed(b"x" * 33)
         assert len(keeper._head) + len(keeper._tail) <= 10 + 2 * 20 + 33

@@ -6,7 +6,7 @@ import pytest
 
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.sandbox.isolate.worker import Worker
-from toolbox_mcp.sandbox.process.output_buffer import UNREAD, Unread
+from toolbox_mcp.sandbox.process.output_buffer import UNREAD, OutputBuffer
 from toolbox_mcp.sandbox.processes import Processes
 from toolbox_mcp.sandbox.programs import Programs
 
@@ -569,7 +569,7 @@ async def test_nothing_is_left_open(mine):
 
 def test_unread_output_never_begins_inside_a_character():
     for size in range(8, 20):
-        unread = Unread(8)
+        unread = OutputBuffer(8)
         for byte in ("é€😀" * 20).encode()[:-size]:
             unread.feed(bytes([byte]))
         text = unread.take(last=True).text
@@ -577,7 +577,7 @@ def test_unread_output_never_begins_inside_a_character():
 
 
 def test_dropped_and_kept_bytes_add_up():
-    unread = Unread(100)
+    unread = OutputBuffer(100)
     for _ in range(1000):
         unread.feed(b"0123456789")
     taken = unread.take()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from ...safety.text import clean
-from ...sandbox.process.capture import Capture, Keeper, Stream
+from ...sandbox.process.capture import Capture, HeadTailBuffer, Stream
 from ._counts import Counts
 
 LONGEST = 1 << 20
@@ -92,7 +92,7 @@ class GoEvents:
         """Begin with no event."""
         self._outcomes = {"pass": 0, "fail": 0, "skip": 0}
         self._seen = False
-        self._whole, self._failed = Keeper(Capture()), Keeper(Capture())
+        self._whole, self._failed = HeadTailBuffer(Capture()), HeadTailBuffer(Capture())
         self._held: dict[tuple[object, object], str] = {}
         self._lines = Lines(self._line)
 
