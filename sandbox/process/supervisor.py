@@ -4,11 +4,10 @@
 
 The guardian is forked off before anything heavy is imported, so this module imports next to nothing. Whatever
 ends the server, its programs are re-parented to the guardian, which ends them all. Whatever ends the guardian,
-the kernel sends SIGTERM to the server, which then ends its own programs. Two things only a pid namespace
-(container, `bwrap --unshare-pid --die-with-parent`) can prevent: SIGKILL for both at the same instant, and
-SIGKILL for the guardian of a server that is stuck in C code and cannot act on SIGTERM.
+the kernel sends SIGTERM to the server, which then ends its own programs. SIGKILL for both at the same instant leaves
+the supervisors of the programs (linux/program_supervisor.py), which end when the server is gone.
 
-Other systems have no subreaper: there `guarded` calls main directly and sandbox/marker.py finds what is left.
+Other systems have no subreaper: there `guarded` calls main directly and ps_sweep.py finds what is left.
 """
 
 import ctypes
