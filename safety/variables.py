@@ -63,6 +63,9 @@ _PATTERN = re.compile(
 )
 
 
+_SUBSTITUTION = re.compile(r"\$\(|`|\$\{[ |]|[<>]\(")
+
+
 def runs_code(name: str) -> bool:
     """Return True for a variable that makes a program load or run other code."""
     return name.upper() not in HARMLESS and _PATTERN.fullmatch(name) is not None
@@ -83,6 +86,12 @@ def check_variables(env: dict[str, str]) -> None:
             )
         if "\0" in value or value_size > MAX_VALUE:
             raise ToolError(Code.COMMAND_DENIED, f"env {shown} has a value with a NUL or above {MAX_VALUE} bytes")
+        if _SUBSTITUTION.search(value):
+            raise ToolError(
+                Code.ENV_DENIED,
+                f"env {shown} has a value with a command substitution, which a shell runs in arithmetic",
+                "write it without $( and backticks",
+            )
         if runs_code(key):
             raise ToolError(
                 Code.ENV_DENIED,

@@ -69,6 +69,8 @@ class Judge:
     def text(self, text: str, shell: str) -> None:
         """Judge everything that a text runs."""
         self.work += len(text)
+        if "BASH_EXECUTION_STRING" in text:
+            raise RefusedError("BASH_EXECUTION_STRING holds the line itself, its comments included")
         if self.work > MAX_WORK:
             raise RefusedError("nested texts are too long")
         outer, self.shell = self.shell, shell
@@ -195,6 +197,8 @@ class Judge:
             self.evaluates |= operators or (any(w.text is None for w in words) and any(w.latent for w in words))
             return
         for word in words:
+            if name in ("declare", "typeset", "local") and re.match(r"[-+][A-Za-z]*n", word.prefix):
+                raise RefusedError(f"{name} -n gives a variable another name")
             if target := re.match(r"[A-Za-z_][A-Za-z0-9_]*", word.prefix):
                 self.variable(target[0])
             if word.prefix.startswith("-") and (code := next(filter(word.prefix.endswith, CODE_VARIABLES), None)):

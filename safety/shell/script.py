@@ -13,6 +13,10 @@ EXTENDED = frozenset({"bash", "zsh", "ksh"})
 LATENT = re.compile(r"\$[({]|`|\$$")
 
 
+# An index with a substitution in it, which arithmetic runs wherever the text goes: `true 'a[$(rm)]'; ((_))`.
+INDEXED = re.compile(r"\[[^\]]*(?:\$\(|`)", re.DOTALL)
+
+
 class RefusedError(Exception):
     """The line must not run; the text says why."""
 
@@ -102,6 +106,10 @@ class Value:
         brace = "{" in shape and ("," in shape or ".." in shape)
         tilde = shape.startswith("~") and "/" not in text
         known = self.known and not glob and not brace and not tilde
+        if INDEXED.search(text):
+            raise RefusedError(
+                f"{excerpt(raw or text)} holds an index with a command in it, which arithmetic would run"
+            )
         # A value with an expansion is not literal, but the literal part of it can still be data that runs.
         return Word(
             raw,

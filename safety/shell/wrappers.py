@@ -121,6 +121,11 @@ STARTERS = names(
 )
 """Programs that start another one, with options of their own: every word behind them is taken for a name."""
 
+FIRST_IS_PROGRAM = names(
+    "strace ltrace valgrind gdb fakeroot parallel sem chronic ifne unbuffer rlwrap eatmydata catchsegv xvfb-run caffeinate entr npx uvx"
+)
+"""Starters whose first word that is no option is the program: what follows are its arguments."""
+
 RUNNERS = STARTERS | frozenset(WRAPPERS) | names("command env xargs find flock watch")
 """All programs that are there to start another one."""
 
@@ -168,10 +173,12 @@ def starter(judge: Judging, name: str, words: list[Word]) -> None:
     """Judge each word behind a program whose options are not known, and what has blanks as a text of its own."""
     named = False
     for word in words:
-        # Behind the first name what is not literal is an argument.
-        if word.text is None and named:
+        # Behind the first name what is not literal is an argument, unless that name is an operand of the starter.
+        if word.text is None and named and name in FIRST_IS_PROGRAM:
             continue
         text = literal(name, word)
+        if re.search(r"[$`]|(?:^|=)\|", text) and not re.search(r"\s", text):
+            raise RefusedError(f"{name} with {excerpt(text)}, which may be run")
         named = named or text[:1].isalnum() or text[:1] in ("/", ".")
         if re.search(r"\s", text):
             judge.text(text, "sh")
@@ -293,6 +300,8 @@ def _replaced(judge: Judging, mark: str | None, words: list[Word]) -> None:
 def _find(judge: Judging, words: list[Word]) -> None:
     free = 0
     for before, word in zip([None, *words], words, strict=False):
+        if before and before.text in FIND_VALUES and word.text in FIND_VALUES:
+            raise RefusedError(f"find with {word.text} as the value of {before.text}")
         if word.text is None and not _is_path(word):
             if not word.single:
                 raise RefusedError(f"find with a word that may become several: {excerpt(word.raw)}; put it in quotes")

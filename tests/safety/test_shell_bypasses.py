@@ -64,6 +64,13 @@ ONE_SHELL = [
     ("pwsh", 'exit rm x'), ("pwsh", 'throw rm x'), ("pwsh", "$alias:l = 'rm'; l x"), ("pwsh", 'ni alias:l -value rm; l x'), ("pwsh", 'set-content Function:l rm; l x'), ("pwsh", 'copy-item alias:ri alias:l; l x'),
     ("cmd", '"C:\\x\\del.exe" x'), ("cmd", '%ComSpec% /c del x'), ("cmd", '!x!'), ("cmd", 'cmd /v:on /c del x'),
 ]  # fmt: skip
+# Text that arithmetic runs later, other names of a variable, and words that a starter takes for its program.
+LATER = [
+    "true 'a[$(rm x)]'; ((_))", "f() { ((${1})); }; f 'a[$(rm x)]'", "bash -c '(($0))' 'a[$(rm x)]'", "env x='a[$(rm x)]' bash -c '((x))'", "true 'a[`rm x`]'; echo $((_))",
+    "cd 'a[$(rm x)]'; cd -; ((OLDPWD))", "true \"a[\\$(rm x)]\"; ((_))", "x=${BASH_EXECUTION_STRING##*# }; ((x)) # a[$(rm x)]", "declare -n r=BASH_CMDS; r[ls]=/bin/rm; ls x", "local -n r=$1", "typeset -n r=PS4",
+    "x=-exec; find . ! -name -name \"$x\" rm x \\; -quit", "setarch x86_64 $x v", "setarch x86_64 /usr/bin/r[m] x", "xargs setarch x86_64 $x", "choom -n 0 $x v", 'script -q /dev/null -c "$x"', 'sg root -c "$x"',
+    "ld.so --argv0 x /usr/bin/r[m] x", "script -qc'rm${IFS}x'", "script --command='rm${IFS}x'", "strace -o '|rm${IFS}x' true", "strace --output='|rm${IFS}x' true",
+]  # fmt: skip
 EVERYDAY = [
     "sleep 1; echo 'run `make` now'", "echo 'see $(date)'; exit 1", "parallel gzip ::: *.txt", "strace -f -o log ls *.py", "valgrind --leak-check=full ./a $x",
     "mapfile -t lines < f; echo ${#lines[@]}", "readarray -d '' -t found < <(find . -name '*.py' -print0)", "declare -a x=(1 2 3)", "declare -A m=([a]=1)", "local -r x=$(pwd)",
@@ -108,3 +115,7 @@ def test_more_commands_than_are_looked_at_are_refused_and_not_passed_over(shell)
 def test_what_is_not_promised_passes():
     """docs/security-commands.md says that a name is all that is looked at; where this fails, it says too little."""
     assert not_passed(NOT_PROMISED) == []
+
+
+def test_text_that_runs_later_is_refused_where_it_stands():
+    assert passed(LATER) == []

@@ -311,3 +311,28 @@ def test_variables_that_only_configure_pass():
     ]
     check_variables(dict.fromkeys([*names, *HARMLESS], "1"))
     assert not any(map(runs_code, names))
+
+
+@each_row(
+    "env",
+    [
+        {"x": "a[$(rm victim)]"},
+        {"x": "a[`rm victim`]"},
+        {"n": "PS4=$(rm victim)"},
+        {"x": "${ rm victim; }"},
+        {"x": "a[<(rm victim)]"},
+        {"POSIXLY_CORRECT": "1"},
+        {"posixly_correct": "1"},
+        {"BASH_ENV": "f"},
+        {"LD_PRELOAD": "f"},
+        {"PATH": "bin"},
+    ],
+)
+def test_a_variable_that_a_shell_would_run_is_refused(env):
+    with pytest.raises(ToolError) as refused:
+        check_variables(env)
+    assert refused.value.code == "env_denied"
+
+
+def test_ordinary_variables_pass():
+    check_variables({"A": "a[0] (b) {c} $HOME ${HOME} 100%", "LANG": "C", "URL": "https://h/?a=b&c=d", "EMPTY": ""})
