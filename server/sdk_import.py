@@ -1,7 +1,7 @@
 """Importing the MCP SDK in less time, for the start of the command.
 
-Most of a start is the SDK's import (docs/decisions/start-time.md has the figures). What is left out here
-is never missed: each package and each model is completed by its first use.
+Most of a start is the SDK's import (docs/decisions/start-time.md). Each package, module and model that is put off here
+is completed by its first use.
 """
 
 import gc
@@ -15,29 +15,21 @@ from types import ModuleType
 from typing import Any, Final
 
 PACKAGES: Final = ("mcp", "mcp.server")
-"""Packages whose __init__ imports clients and servers that are not used here; what is needed is imported from their modules."""
+"""Packages whose __init__ imports clients and servers that are not used here."""
 
 WEB: Final = (
-    "mcp.server.auth.middleware.auth_context",
-    "mcp.server.auth.middleware.bearer_auth",
-    "mcp.server.auth.provider",
-    "mcp.server.auth.routes",
-    "mcp.server.auth.settings",
-    "mcp.server.streamable_http",
-    "mcp.server.streamable_http_manager",
-    "mcp.server.transport_security",
-    "starlette.applications",
-    "starlette.middleware",
-    "starlette.middleware.authentication",
-    "starlette.routing",
-)
-"""Modules of which the SDK's server needs nothing before it makes a web application or seals what a client holds."""
+    "mcp.server.auth.middleware.auth_context", "mcp.server.auth.middleware.bearer_auth", "mcp.server.auth.provider",
+    "mcp.server.auth.routes", "mcp.server.auth.settings", "mcp.server.streamable_http",
+    "mcp.server.streamable_http_manager", "mcp.server.transport_security", "starlette.applications",
+    "starlette.middleware", "starlette.middleware.authentication", "starlette.routing",
+)  # fmt: skip
+"""Modules that the SDK's server uses only to make a web application or to seal a client's state."""
 
 NEWEST: Final = ("mcp_types._v2026_07_28",)
 """Models of a protocol version that few clients speak; the SDK looks into them when it validates for one that does."""
 
 _COMPLETE_TIMEOUT: Final = 10.0
-"""Seconds for which a thread waits while another one completes a package; a guess far above what that takes."""
+"""Seconds a thread waits while another completes a package; a guess, far above what that takes."""
 
 
 @contextmanager
@@ -50,7 +42,9 @@ def quick_imports(*, web: bool = True) -> Iterator[None]:
     gc.disable()
     for name in PACKAGES:
         if name not in sys.modules and (spec := importlib.util.find_spec(name)) is not None:
-            _put(_LatePackage(spec))
+            package = sys.modules[name] = _LatePackage(spec)
+            if "." in name:
+                setattr(sys.modules[name.rpartition(".")[0]], name.rpartition(".")[2], package)
     late = [name for name in (NEWEST if web else WEB + NEWEST) if name not in sys.modules]
     sys.modules.update({name: _LateModule(name) for name in late})
     try:
@@ -59,7 +53,7 @@ def quick_imports(*, web: bool = True) -> Iterator[None]:
     finally:
         for name in late:
             _drop(name)
-        # Nothing of what an import leaves becomes garbage, and looking at all of it takes as long as a start.
+        # What an import leaves never becomes garbage, and a collection of it takes as long as a start.
         gc.freeze()
         if collected:
             gc.enable()
@@ -70,16 +64,14 @@ class _LatePackage(ModuleType):
 
     def __init__(self, spec: ModuleSpec) -> None:
         super().__init__(spec.name)
-        self.__spec__, self.__file__, self.__loader__ = spec, spec.origin, spec.loader
-        self.__package__ = spec.name
-        self.__path__ = list(spec.submodule_search_locations or ())
+        vars(self).update(vars(importlib.util.module_from_spec(spec)))
         self._late_loader = spec.loader
         self._late_lock = threading.RLock()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name != "__all__":
             raise AttributeError(name)
-        # In time, because whoever runs __init__ may be waiting for a module that the other thread imports.
+        # With a timeout: the thread that runs __init__ may wait for a module that this one is importing.
         waited = self._late_lock.acquire(timeout=_COMPLETE_TIMEOUT)
         try:
             loader, self._late_loader = self._late_loader, None
@@ -91,14 +83,11 @@ class _LatePackage(ModuleType):
         finally:
             if waited:
                 self._late_lock.release()
-        try:
-            return vars(self)[name]
-        except KeyError:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
+        return super().__getattribute__(name)
 
 
 class _LateModule(ModuleType):
-    """A module that is not imported before something of it is used; it is in sys.modules during an import only."""
+    """Stands in sys.modules for a module that is imported when one of its names is used."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -107,39 +96,33 @@ class _LateModule(ModuleType):
 
 
 class _LateName:
-    """Something of a module that is imported when it is called, looked into, or made a part of a class or a type."""
+    """A name of a late module, which is imported when the name is called, read, or used in a class or a type."""
 
     def __init__(self, module: str, name: str) -> None:
         self._late = module, name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # What it is called with may be the default of a parameter, and stand for a number.
-        given = {name: _meant(value) if isinstance(value, _LateName) else value for name, value in kwargs.items()}
-        return _meant(self)(*args, **given)
+        # An argument may be the default of a parameter, which is a late name too.
+        given = {name: _resolve(value) if isinstance(value, _LateName) else value for name, value in kwargs.items()}
+        return _resolve(self)(*args, **given)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(_meant(self), name)
-
-    def __getitem__(self, item: Any) -> Any:
-        return _meant(self)[item]
+        return getattr(_resolve(self), name)
 
     def __or__(self, other: Any) -> Any:
-        return _meant(self) | other
-
-    def __ror__(self, other: Any) -> Any:
-        return other | _meant(self)
+        return _resolve(self) | other
 
     def __instancecheck__(self, instance: object) -> bool:
-        return isinstance(instance, _meant(self))
+        return isinstance(instance, _resolve(self))
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (_meant(self),)
+        return (_resolve(self),)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
-        return handler(_meant(self))
+        return handler(_resolve(self))
 
 
-def _meant(late: _LateName) -> Any:
+def _resolve(late: _LateName) -> Any:
     module, name = late._late
     _drop(module)
     return getattr(importlib.import_module(module), name)
@@ -148,13 +131,6 @@ def _meant(late: _LateName) -> Any:
 def _drop(module: str) -> None:
     if isinstance(sys.modules.get(module), _LateModule):
         del sys.modules[module]
-
-
-def _put(package: ModuleType) -> None:
-    sys.modules[package.__name__] = package
-    parent, _, name = package.__name__.rpartition(".")
-    if parent:
-        setattr(sys.modules[parent], name, package)
 
 
 @contextmanager

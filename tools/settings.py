@@ -1,14 +1,9 @@
-"""The settings that tools read. server/config.py fills them in."""
+"""The settings that tools read, with their defaults. server/config/ takes the defaults from here and fills the values in."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
-
-IGNORED_DIRS = (
-    ".git", ".hg", ".svn", "node_modules", "vendor", "tmp", "log", "coverage", ".bundle", "__pycache__",
-    ".venv", "target", "dist", "build", ".tox", ".mypy_cache", ".trash",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -18,7 +13,10 @@ class ToolSettings:
     system_trash: the folder of the desktop's trash; it belongs to the system, not to the configuration.
     """
 
-    ignored_dirs: tuple[str, ...] = IGNORED_DIRS
+    ignored_dirs: tuple[str, ...] = (
+        ".git", ".hg", ".svn", "node_modules", "vendor", "tmp", "log", "coverage", ".bundle", "__pycache__",
+        ".venv", "target", "dist", "build", ".tox", ".mypy_cache", ".trash",
+    )  # fmt: skip
     respect_gitignore: bool = True
     max_grep_matches: int = 200
     regex_timeout: float = 2.0
@@ -26,7 +24,7 @@ class ToolSettings:
     toolchain_timeout: float = 600.0
     shell_timeout: float = 60.0
     max_tool_timeout: float = 600.0
-    delete_mode: str = "trash"
+    delete_mode: Literal["trash", "permanent"] = "trash"
     trash_dir: Path | Literal["auto"] = "auto"
     system_trash: Path | None = None
     undo_max_bytes: int = 10 * 2**20

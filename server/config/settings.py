@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from ...sandbox.environment import PROJECT_BIN, PROJECT_TOOLS
+from ...tools.settings import ToolSettings
 from .kinds import (
     Kind,
     boolean,
@@ -223,49 +224,45 @@ class Settings:
         " reads to those and system folders too. Where it is not possible the server does not start.",
     )
     delete_mode: Literal["trash", "permanent"] = setting(
-        one_of("trash", "permanent"), "trash", "What delete_file does unless a call says otherwise."
+        one_of("trash", "permanent"), ToolSettings.delete_mode, "What delete_file does unless a call says otherwise."
     )
     trash_dir: Path | Literal["auto"] = setting(
         word_or(("auto",), path(in_root=True)),
-        "auto",
+        ToolSettings.trash_dir,
         "Where deleted files go, a folder inside a root; auto: the system trash if it is inside a root on the same"
         " filesystem, else `.trash` at the root.",
     )
-    undo_max_bytes: int = setting(whole(0), 10_485_760, "Bytes kept for each call so that it can be undone.")
+    undo_max_bytes: int = setting(
+        whole(0), ToolSettings.undo_max_bytes, "Bytes kept for each call so that it can be undone."
+    )
     ignored_dirs: tuple[str, ...] = setting(
         list_of(text("the name of a folder", r"[^/\\\n]+"), "folder names"),
-        (
-            ".git",
-            ".hg",
-            ".svn",
-            "node_modules",
-            "vendor",
-            "tmp",
-            "log",
-            "coverage",
-            ".bundle",
-            "__pycache__",
-            ".venv",
-            "target",
-            "dist",
-            "build",
-            ".tox",
-            ".mypy_cache",
-            ".trash",
-        ),
+        ToolSettings.ignored_dirs,
         "Folders that listing and searching do not enter.",
     )
-    respect_gitignore: bool = setting(boolean(), True, "Trees and searches skip what `.gitignore` files exclude.")
+    respect_gitignore: bool = setting(
+        boolean(), ToolSettings.respect_gitignore, "Trees and searches skip what `.gitignore` files exclude."
+    )
     max_output_tokens: int = setting(whole(), 10_000, "Tokens of text in one answer; below 1 counts as 1.")
     structured_output: bool = setting(
         boolean(), False, "Answers with fields also send them as structuredContent, and the listing has their schemas."
     )
     tokenizer_model: str = setting(text("the name of a model"), "gpt-4o", "Model whose tokenizer counts.")
-    regex_timeout: float = setting(seconds(), 2.0, "Seconds for one match attempt of a backtracking pattern.")
-    max_grep_matches: int = setting(whole(1), 200, "Matches in one answer of grep_files and git_grep.")
-    command_timeout: float = setting(seconds(), 120.0, "Seconds for bash, git and sandbox runs; then they are killed.")
-    toolchain_timeout: float = setting(seconds(), 600.0, "Seconds for the tools of the verify group.")
-    shell_timeout: float = setting(seconds(600), 60.0, "Seconds for each command of shell, and for run_script.")
+    regex_timeout: float = setting(
+        seconds(), ToolSettings.regex_timeout, "Seconds for one match attempt of a backtracking pattern."
+    )
+    max_grep_matches: int = setting(
+        whole(1), ToolSettings.max_grep_matches, "Matches in one answer of grep_files and git_grep."
+    )
+    command_timeout: float = setting(
+        seconds(), ToolSettings.command_timeout, "Seconds for bash, git and sandbox runs; then they are killed."
+    )
+    toolchain_timeout: float = setting(
+        seconds(), ToolSettings.toolchain_timeout, "Seconds for the tools of the verify group."
+    )
+    shell_timeout: float = setting(
+        seconds(600), ToolSettings.shell_timeout, "Seconds for each command of shell, and for run_script."
+    )
     default_tool_timeout: float | None = setting(
         nullable(seconds()), None, "Deadline of calls of tools without their own; null: max_tool_timeout."
     )
@@ -274,7 +271,7 @@ class Settings:
         MappingProxyType({}),
         "Call deadline by tool; 0 is none.",
     )
-    max_tool_timeout: float = setting(seconds(), 600.0, "Cap of call deadlines, in seconds.")
+    max_tool_timeout: float = setting(seconds(), ToolSettings.max_tool_timeout, "Cap of call deadlines, in seconds.")
     max_in_flight: int = setting(whole(1), 64, "Calls at a time; more wait.")
     max_processes: int = setting(whole(1), 8, "Live background processes in the server.")
     process_memory: int | None = setting(
@@ -302,16 +299,18 @@ class Settings:
     )
     shell_blocklist_extra: tuple[str, ...] = setting(
         list_of(lower(text("the name of a command", _COMMAND)), "names of commands"),
-        (),
+        ToolSettings.shell_blocklist_extra,
         "Command names that shell refuses besides its own list.",
     )
-    shell_heuristics: bool = setting(boolean(), True, "Refuse fork bombs and a trailing `&`.")
-    shell_max_commands: int = setting(whole(1), 64, "Commands in one call of shell.")
-    shell_max_command_bytes: int = setting(whole(1), 65_536, "Bytes of one shell command.")
+    shell_heuristics: bool = setting(boolean(), ToolSettings.shell_heuristics, "Refuse fork bombs and a trailing `&`.")
+    shell_max_commands: int = setting(whole(1), ToolSettings.shell_max_commands, "Commands in one call of shell.")
+    shell_max_command_bytes: int = setting(
+        whole(1), ToolSettings.shell_max_command_bytes, "Bytes of one shell command."
+    )
     shell_output_bytes: int = setting(whole(1024, 4_194_304), 262_144, "Bytes kept of each stream, from its end.")
     shell_sandbox: bool | Literal["auto"] = setting(
         boolean_or("auto"),
-        False,
+        ToolSettings.shell_sandbox,
         "Run shell commands in the sandbox, with the base writable; auto: where a sandbox works.",
     )
     script_interpreters: Mapping[str, str] = setting(
@@ -363,10 +362,12 @@ class Settings:
         "Identity of commits; null: the operator's global git identity, else `toolbox-mcp <toolbox-mcp@localhost>`.",
     )
     http_timeout: float = setting(
-        seconds(), 10.0, "Seconds to connect, and for each read; a request may take three times as long."
+        seconds(),
+        ToolSettings.http_timeout,
+        "Seconds to connect, and for each read; a request may take three times as long.",
     )
-    max_fetch_bytes: int = setting(whole(1), 2_000_000, "Bytes of a fetched body, decompressed.")
-    max_redirects: int = setting(whole(0, 50), 5, "Redirects that are followed.")
+    max_fetch_bytes: int = setting(whole(1), ToolSettings.max_fetch_bytes, "Bytes of a fetched body, decompressed.")
+    max_redirects: int = setting(whole(0, 50), ToolSettings.max_redirects, "Redirects that are followed.")
     web_allowlist: tuple[str, ...] = setting(
         _hosts, (), "Hosts the web tools may reach, with their subdomains; empty allows all public hosts."
     )

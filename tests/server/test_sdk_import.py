@@ -90,26 +90,6 @@ except ValueError as e: print(type(e).__name__)
     assert quick(SERVER, after) == ["False", "True", "ValidationError"]
 
 
-RECORDS = """
-import dataclasses, sys
-
-def below(kind):
-    for each in type.__subclasses__(kind):
-        yield each
-        yield from below(each)
-
-def code(method):
-    return method.__code__.co_code, method.__code__.co_names, method.__code__.co_varnames, method.__defaults__ is None
-
-for kind in sorted({*below(object)}, key=lambda kind: (kind.__module__, kind.__qualname__)):
-    if "__dataclass_params__" in vars(kind) and kind.__module__.startswith(("toolbox_mcp", "mcp", "pydantic", "anyio")):
-        names = [name for name in sorted(vars(kind)) if hasattr(vars(kind)[name], "__get__") and name.startswith("__")]
-        made = [(name, getattr(kind, name)) for name in names]
-        said = [(name, method.__qualname__, code(method)) for name, method in made if hasattr(method, "__code__")]
-        print(str((kind.__module__, kind.__qualname__, said)).replace(" ", ""))
-"""
-
-
 def test_what_a_web_application_needs_is_imported_by_its_first_use():
     after = """
 import mcp.server.lowlevel.server as low
