@@ -193,12 +193,7 @@ class Record(BaseModel):
             meta = meta | {"truncated": cut.truncated}
         return Answer(
             [TextContent(type="text", text=cut.text)],
-            _told(fitted.model_dump(mode="json", by_alias=True)),
+            fitted.model_dump(mode="json", by_alias=True),
             meta,
             cut.tokens,
         )
-
-
-def _told(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that say something: null and false are left out."""
-    return {name: value for name, value in fields.items() if value is not None and value is not False}

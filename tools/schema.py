@@ -14,7 +14,7 @@ def input_schema(params: type[BaseModel]) -> dict[str, Any]:
 
 
 def record_schema(record: type[BaseModel]) -> dict[str, Any]:
-    """Return the schema of a record: an object, of whose fields those that are null or false are left out."""
+    """Return the schema of a record: an object with the types of its fields."""
     schema = _cleaned(record.model_json_schema(mode="serialization"))
     schema.pop("required", None)
     return schema
