@@ -5,6 +5,7 @@ roots, and a FIFO among them stops git for ever. So all parts that git reads are
 """
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,13 @@ _TREES = ("objects", "refs", "logs", "reftable")
 _FILES = ("HEAD", "config", "config.worktree", "index", "packed-refs", "shallow", "commondir", "gitdir")
 _INFO = ("attributes", "exclude", "sparse-checkout", "grafts")
 _IN_WORK_TREE = (".gitignore", ".gitattributes", ".gitmodules", ".mailmap")
+
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_BRANCH = re.compile(r"refs/[^\x00-\x20\x7f~^:?*\[\\]{1,500}")
+_BAD_BRANCH = re.compile(r"\.\.|//|/\.|\.lock(?:/|\Z)|@\{|[./]\Z")
+"""What no reference may have in its name (git-check-ref-format)."""
+_REFTABLE_HEAD = "ref: refs/heads/.invalid"
+"""What HEAD holds where references are in a table."""
 
 Times = dict[str, int]
 """For each folder that was looked through, when its content had last changed."""
@@ -117,6 +125,7 @@ class _Looking:
             raise self._none()
         for part in dict.fromkeys((git_dir, common_dir)):
             self._look_at(part)
+        self._check_head(git_dir, common_dir)
         self._look_at_work_tree()
         alternates = self._alternates(os.path.join(common_dir, "objects"), 0)
         return Repository(self._tree, git_dir, common_dir, tuple(dict.fromkeys(alternates)))
@@ -139,6 +148,20 @@ class _Looking:
                 raise self._refused(f".git/{name} is not a folder")
             if name != "info":
                 self._look_through(path, 0)
+
+    def _check_head(self, git_dir: str, common_dir: str) -> None:
+        """Refuse a HEAD that names no branch and no commit, or a branch that is another name: git would write where it leads."""
+        head = self._pointer(os.path.join(git_dir, "HEAD"))
+        if head == _REFTABLE_HEAD and os.path.isdir(os.path.join(common_dir, "reftable")):
+            return
+        if _HASH.fullmatch(head):
+            return
+        name = head.removeprefix("ref:").lstrip(" ") if head.startswith("ref:") else ""
+        if not _BRANCH.fullmatch(name) or _BAD_BRANCH.search(name):
+            raise self._none() if not name else self._refused("its HEAD is not the name of a branch")
+        branch = os.path.join(common_dir, name)
+        if os.path.isfile(branch) and self._read(branch, MAX_POINTER).startswith("ref:"):
+            raise self._refused("its current branch is only another name")
 
     def _look_at_work_tree(self) -> None:
         for name in _IN_WORK_TREE:

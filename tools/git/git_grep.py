@@ -1,12 +1,16 @@
 """git_grep."""
 
 import re
+import stat
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
 
 from ...safety.errors import Code, ToolError
 from ...safety.git_refs import GitText
+from ...safety.git_repo import Repository
+from ...safety.path_jail.opening import Links
 from ...safety.paths import EntryPath, ProjectPath
 from ...safety.text import visible, visible_name
 from ..base import Access, tool
@@ -49,9 +53,12 @@ async def git_grep(
                 ) from None
             raise
         break
-    rows = []
+    rows: list[str] = []
+    folders: dict[str, bool] = {}
     for found in _ROW.finditer(done.out.decode("utf-8", "surrogateescape")):
         name, number, text = found.groups()
+        if not _is_inside(at, name, folders):
+            continue
         text = text.removesuffix("\r").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         text = visible(text if len(text) <= MAX_LINE else text[:MAX_LINE] + "…")
         rows.append(f"{visible_name(at.prefix + name)}:{number}: {text}")
@@ -59,3 +66,17 @@ async def git_grep(
     if len(rows) > most or done.cut:
         rows = [*rows[:most], f"... (stopped at {most} matches)"]
     return Text("\n".join(rows) or f"no matches for {pattern}", "narrow the path or the pattern")
+
+
+def _is_inside(repo: Repository, name: str, folders: dict[str, bool]) -> bool:
+    """Return True if no folder above a file is a link: git would search where it leads. folders: those known."""
+    folder = name.rpartition("/")[0]
+    if folder not in folders:
+        tree = repo.work_tree
+        parts = (*tree.parts, *folder.split("/")) if folder else tree.parts
+        try:
+            status = replace(tree, parts=parts, links=Links.NONE).stat()
+        except ToolError:
+            status = None
+        folders[folder] = status is not None and stat.S_ISDIR(status.st_mode)
+    return folders[folder]

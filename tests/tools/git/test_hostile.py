@@ -371,6 +371,74 @@ async def test_no_way_there_is_runs_a_program_shows_the_outside_or_hangs(call, p
     assert await harm(call, project, outside, tried) == []
 
 
+async def test_a_folder_that_became_a_link_is_not_looked_into(call, git, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "f").write_text(SECRET)
+    git.commit(d__f="inside\n")
+    (git.folder / "d" / "f").unlink()
+    (git.folder / "d").rmdir()
+    (git.folder / "d").symlink_to(outside)
+    assert SECRET in git("grep", "-h", "hunter2")
+    failed = []
+    for name, arguments in (
+        ("git_grep", {"pattern": "hunter2"}), ("git_grep", {"pattern": "hunter2", "path": "d/f"}), ("git_diff", {}), ("git_diff", {"ref": "HEAD"}),
+        ("git_status", {}), ("git_blame", {"path": "d/f"}), ("git_show", {"ref": "HEAD", "path": "d/f"}), ("git_add", {"paths": ["."]}), ("git_add", {"paths": ["d/f"]}),
+    ):  # fmt: skip
+        answer = str(await call(name, **arguments)).replace("no matches for hunter2", "")
+        if "hunter2" in answer:
+            failed.append((name, arguments, answer))
+    assert failed == []
+    assert "hunter2" not in git("cat-file", "--batch-all-objects", "--batch")
+
+
+async def test_a_head_that_leads_elsewhere_is_refused(call, git, tmp_path):
+    git.commit(a="1\n")
+    git("branch", "topic")
+    git.write("a", "2\n")
+    git("add", "a")
+    before = sorted(tmp_path.rglob("*"))
+    failed = []
+    for head, ref in (
+        ("ref: refs/heads/../../../../etc/passwd", None), ("ref: refs/heads/../../x", None), ("ref: ../../x", None), ("ref: /etc/passwd", None), ("ref: refs/heads/.x", None),
+        ("ref: refs/heads/x.lock", None), ("ref: refs/heads/x\ny", None), ("garbage", None), ("", None), ("a" * 5000, None), ("ref: refs/heads/a b", None), ("ref: refs/heads/x/", None),
+        ("ref: refs/heads/main", "ref: refs/heads/../../../../etc/passwd\n"), ("ref: refs/heads/main", "ref: refs/heads/topic\n"),
+    ):  # fmt: skip
+        git.write(".git/HEAD", head + "\n")
+        if ref:
+            git.write(".git/refs/heads/main", ref)
+        for name, arguments in (
+            ("git_status", {}),
+            ("git_branch", {}),
+            ("git_diff", {"staged": True}),
+            ("git_commit", {"message": "x"}),
+            ("git_checkout", {"branch": "topic"}),
+        ):
+            answer = await call(name, **arguments)
+            if not isinstance(answer, dict) or answer["code"] not in ("refused", "not_a_repo"):
+                failed.append((head, name, answer))
+    assert failed == []
+    assert [path for path in sorted(tmp_path.rglob("*")) if "toolbox-git" not in str(path)] == before
+
+
+async def test_no_tree_writes_into_a_repository(call, git, tmp_path):
+    """Names that some file system takes for .git, and names that lead out."""
+    git.commit(a="1\n")
+    blob = bytes.fromhex(git("rev-parse", "HEAD:a").strip())
+    failed = []
+    for number, name in enumerate(
+        (".git", "..", ".GIT", "git~1", ".g\u200cit", ".git ", ".git.", ".git::$INDEX_ALLOCATION", ".mcp.json")
+    ):
+        (tmp_path / "tree").write_bytes(b"100644 " + name.encode() + b"\0" + blob)
+        tree = git("hash-object", "-t", "tree", "-w", "--literally", str(tmp_path / "tree")).strip()
+        git("update-ref", f"refs/heads/evil{number}", git("commit-tree", tree, "-m", "evil").strip())
+        call.jail = {"protected": [".mcp.json"]}
+        found = await call.code("git_checkout", branch=f"evil{number}")
+        if found not in ("protected_path", "git_failed") or not (git.folder / "a").exists():
+            failed.append((name, found))
+    assert failed == []
+
+
 async def test_the_servers_own_environment_reaches_no_git(call, git, tmp_path, monkeypatch):
     outside = tmp_path / "outside"
     outside.mkdir()
