@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from ...safety.text import decode, is_binary
+from . import queries
 from ._languages import LANGUAGES
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def _grammar(language: str) -> "tuple[Parser, Query]":
 
     found = LANGUAGES[language]
     grammar = Language(getattr(importlib.import_module(found.module), found.function)())
-    source = resources.files(__package__).joinpath("queries", f"{language}.scm").read_text(encoding="utf-8")
+    source = resources.files(queries).joinpath(f"{language}.scm").read_text(encoding="utf-8")
     return Parser(grammar), Query(grammar, source)
 
 
