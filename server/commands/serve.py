@@ -21,7 +21,7 @@ from ..build import Toolbox, assembled, exposure
 from ..config.errors import ConfigError
 from ..config.kinds import did_you_mean
 from ..config.load import Config
-from ..transports.shutdown import ended_at_last
+from ..transports.shutdown import force_exit_after
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def serve(config: Config, env: Mapping[str, str], err: IO[str]) -> int:
     """Serve until the client leaves or a signal comes; return the exit status, minus the signal that ended it."""
     start_log(config, err)
     confine(config)
-    with ended_at_last() as on_stop:
+    with force_exit_after() as on_stop:
         return -anyio.run(_serve, config, env, err, on_stop)
 
 

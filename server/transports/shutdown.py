@@ -12,17 +12,17 @@ from types import FrameType
 
 log = logging.getLogger(__name__)
 
-AT_LAST = 60.0
-"""Seconds that an end takes at most; a guess above what it takes to finish or take back the longest change of files."""
+FORCE_EXIT_AFTER = 60.0
+"""Seconds a shutdown takes at most; a guess, above what the longest change of files needs to finish or be rolled back."""
 
 
 @contextmanager
-def ended_at_last() -> Iterator[Callable[[], None]]:
-    """Lend what is to be called when the end begins: where the block is not left by AT_LAST, the process ends with status 1.
+def force_exit_after() -> Iterator[Callable[[], None]]:
+    """Yield a function that starts the clock: the process exits with status 1 if the block takes longer than FORCE_EXIT_AFTER.
 
-    A thread in a file system that does not answer would hold it up for ever.
+    A thread that waits for a file system that does not answer would hold up the exit for ever.
     """
-    timer = threading.Timer(AT_LAST, _end)
+    timer = threading.Timer(FORCE_EXIT_AFTER, _end)
     timer.daemon = True
 
     def begin() -> None:
@@ -36,7 +36,7 @@ def ended_at_last() -> Iterator[Callable[[], None]]:
 
 
 def _end() -> None:
-    log.error("something held up the end for %g s", AT_LAST)
+    log.error("something held up the end for %g s", FORCE_EXIT_AFTER)
     os._exit(1)
 
 

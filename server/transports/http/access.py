@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.types import Message, Receive, Scope, Send
 
 from ..caller import SCOPE_KEY, Caller
-from ..stdio.framing import MAX_PARTS, is_crowded
+from ..stdio.framing import MAX_PARTS, too_many_values
 from .bearer import principal_of
 from .origin import parse_authority, parse_origin
 from .settings import HttpSettings
@@ -246,7 +246,7 @@ def _is_crowded(body: bytes) -> bool:
         data = from_json(body)
     except ValueError:  # which costs nothing, and is for the routes to answer
         return False
-    return isinstance(data, dict) and is_crowded(data, len(body))
+    return isinstance(data, dict) and too_many_values(data, len(body))
 
 
 def _headers(scope: Scope, name: bytes) -> list[bytes]:

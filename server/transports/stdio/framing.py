@@ -42,7 +42,7 @@ class TooLong:
     head: bytes
 
 
-class LineCutter:
+class LineSplitter:
     """Cut a byte stream into lines of at most max_line bytes, holding no more than that and one chunk."""
 
     def __init__(self, max_line: int) -> None:
@@ -99,7 +99,7 @@ def read_line(line: bytes | TooLong) -> tuple[JSONRPCMessage | None, list[JSONRP
         return None, _refusals(ids, INVALID_REQUEST, "Batches are not supported; send one message a line")
     if not isinstance(data, dict):
         return None, []
-    if is_crowded(data, len(line)):
+    if too_many_values(data, len(line)):
         known = _request_id(data) if "method" in data else None
         return None, _refusals([known], INVALID_REQUEST, "The message has too many parts")
     message = _message(data)
@@ -108,7 +108,7 @@ def read_line(line: bytes | TooLong) -> tuple[JSONRPCMessage | None, list[JSONRP
     return message, []
 
 
-def is_crowded(data: dict[Any, Any], size: int) -> bool:
+def too_many_values(data: dict[Any, Any], size: int) -> bool:
     """Tell whether a message of this many bytes has more than MAX_PARTS values beside the arguments of a tool."""
     if size <= 2 * MAX_PARTS:
         return False

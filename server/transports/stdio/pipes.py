@@ -48,7 +48,7 @@ class Sink(Protocol):
 
 
 @contextmanager
-def claimed_stdio() -> Iterator[tuple[int | None, int | None]]:
+def take_over_stdio() -> Iterator[tuple[int | None, int | None]]:
     """Take fd 0 and 1 for the wire: yield private duplicates, None for one that was closed from the start.
 
     From then on fd 0 is the null device and fd 1 is stderr, so that neither print() nor a child can touch the

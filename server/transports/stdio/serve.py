@@ -14,8 +14,8 @@ from mcp_types import JSONRPCError, JSONRPCResponse
 
 from ..shutdown import stop_signals
 from .dispatcher import Exchange, opens_handshake
-from .framing import LineCutter, TooLong, read_line, write_line
-from .pipes import Sink, claimed_stdio, open_sink, open_source
+from .framing import LineSplitter, TooLong, read_line, write_line
+from .pipes import Sink, open_sink, open_source, take_over_stdio
 from .request_queue import Intake
 
 log = logging.getLogger(__name__)
@@ -45,11 +45,11 @@ async def serve(
 ) -> int:
     """Serve one client on this process's stdin and stdout until it leaves or a signal comes.
 
-    Takes fd 0 and 1 for good, see claimed_stdio. Returns the number of the signal that ended it, or 0. on_stop
+    Takes fd 0 and 1 for good, see take_over_stdio. Returns the number of the signal that ended it, or 0. on_stop
     is called once, when the end begins and before the calls in flight are cancelled. Both protocol eras are
     served; the client's first request decides which.
     """
-    with claimed_stdio() as (fd_in, fd_out):
+    with take_over_stdio() as (fd_in, fd_out):
         if fd_in is None or fd_out is None:
             return 0
         return await serve_on(
@@ -98,7 +98,7 @@ class _Wire:
         self.ended_by = 0
         self.intake = Intake(max_in_flight, self._balance)
         self._on_stop = on_stop
-        self._cutter = LineCutter(max_line)
+        self._cutter = LineSplitter(max_line)
         self._loop = asyncio.get_running_loop()
         self._room = asyncio.Event()
         self._room.set()

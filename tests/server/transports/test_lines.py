@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from tests.tables import each_row
-from toolbox_mcp.server.transports.stdio.framing import HEAD, LineCutter, TooLong, find_id, read_line, write_line
+from toolbox_mcp.server.transports.stdio.framing import HEAD, LineSplitter, TooLong, find_id, read_line, write_line
 
 DEEP = b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
 
@@ -127,7 +127,7 @@ def test_a_hostile_line_is_searched_in_linear_time(noise):
 @given(st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"")), max_size=20), st.integers(1, 40))
 def test_lines_do_not_depend_on_how_the_stream_is_chopped(lines, size):
     stream = b"".join(line + b"\n" for line in lines)
-    cutter = LineCutter(20)
+    cutter = LineSplitter(20)
     got = [line for i in range(0, len(stream), size) for line in cutter.feed(stream[i : i + size])]
     assert len(got) == len(lines)
     for line, cut in zip(lines, got, strict=True):
@@ -136,7 +136,7 @@ def test_lines_do_not_depend_on_how_the_stream_is_chopped(lines, size):
 
 
 def test_a_line_without_end_takes_no_memory_beyond_the_limit():
-    cutter = LineCutter(1_000_000)
+    cutter = LineSplitter(1_000_000)
     found = [line for _ in range(1000) for line in cutter.feed(b"x" * 100_000)]
     assert found == [TooLong(b"x" * HEAD)]
     assert len(cutter._held) == 0
@@ -144,7 +144,7 @@ def test_a_line_without_end_takes_no_memory_beyond_the_limit():
 
 
 def test_the_last_line_needs_no_line_end():
-    cutter = LineCutter(100)
+    cutter = LineSplitter(100)
     assert list(cutter.feed(b"one\ntwo")) == [b"one"]
     assert cutter.rest() == b"two"
 

@@ -16,7 +16,7 @@ def hold_up(*arguments):
     threading.Event().wait()
 
 atomic.fill = hold_up
-stopping.AT_LAST = 0.3
+stopping.FORCE_EXIT_AFTER = 0.3
 main(["--root", sys.argv[1], "--enable-exec"])
 """
 
