@@ -193,7 +193,7 @@ class Record(BaseModel):
             meta = meta | {"truncated": cut.truncated}
         return Answer(
             [TextContent(type="text", text=cut.text)],
-            fitted.model_dump(mode="json", by_alias=True),
+            fitted.model_dump(mode="json", by_alias=True, exclude_none=True),
             meta,
             cut.tokens,
         )
