@@ -519,7 +519,8 @@ class GitChange:
                 env={**self._git.environment(self._shadow, write=True), **(env or {})},
                 stdin=stdin,
             )
-        return _answer(done, command, self._shadow, codes, cut=False)
+            return _answer(done, command, self._shadow, codes, cut=False)
+        raise AssertionError
 
     @property
     def merging(self) -> bool:

@@ -9,6 +9,8 @@ from ...safety.text import Decoded, decode, encode_like, visible
 
 MAX_SHOWN = 12
 """Lines of a hunk that a refusal shows."""
+MAX_OCCURRENCES = 10_000
+"""Places of a block that are looked at; a guess at where nobody can say any more which is meant."""
 _COMMON = 50
 """Times that a line occurs at which it tells nothing of where a hunk belongs; a guess."""
 _NAMED = 5
@@ -152,15 +154,17 @@ def _place(lines: Sequence[str], old: Sequence[str], hunk: Hunk, cursor: int, sh
 
 
 def _occurrences(lines: Sequence[str], old: Sequence[str], start: int, same: Callable[[str], str]) -> list[int]:
-    """Return where a block occurs."""
-    block = [same(line) for line in old]
-    # Of its lines the longest is likely the rarest.
-    key = max(range(len(block)), key=lambda index: len(block[index]))
-    last = len(lines) - len(block)
-    out = []
-    for at in range(start, last + 1):
-        if same(lines[at + key]) == block[key] and all(same(lines[at + i]) == line for i, line in enumerate(block)):
-            out.append(at)
+    """Return where a block occurs, the first MAX_OCCURRENCES places. Linear also where lines repeat."""
+    text = "\n" + "\n".join(map(same, lines[start:])) + "\n"
+    block = "\n" + "\n".join(map(same, old)) + "\n"
+    out: list[int] = []
+    line, seen = start, 0
+    at = text.find(block)
+    while at >= 0 and len(out) < MAX_OCCURRENCES:
+        line += text.count("\n", seen, at)
+        seen = at
+        out.append(line)
+        at = text.find(block, at + 1)
     return out
 
 

@@ -13,6 +13,7 @@ from ...safety.git_repo import Repository
 from ...safety.path_jail.opening import Links
 from ...safety.paths import EntryPath, ProjectPath
 from ...safety.text import visible, visible_name
+from ...sandbox.git import Done
 from ..base import Access, tool
 from ..results import Text
 from ..services import GitReads, Settings
@@ -40,6 +41,7 @@ async def git_grep(
     flags = ["-n", "-z", "-I", "--full-name", "--no-color", "--no-recurse-submodules", "--no-textconv"]
     flags += ["-i"] * ignore_case
     paths = [at.inside(path)] if path else ["."]
+    done = Done(b"", 1, "")
     for kind in ("-F",) if fixed else ("-P", "-E"):
         try:
             done = await git.run(at, "grep", *flags, kind, "-e", pattern, paths=paths, codes=(0, 1), cut=True)
