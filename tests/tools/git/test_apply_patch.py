@@ -1,6 +1,7 @@
 import os
 import subprocess
 
+import anyio
 import pytest
 
 LINES = "".join(f"line {number}\n" for number in range(1, 31))
@@ -238,3 +239,10 @@ async def test_the_answer_of_git_diff_applies(call, git):
     git("checkout", "-q", "a.txt")
     assert (await call("apply_patch", patch=patch)).startswith("Applied to 1 file(s) (+1 -1)\nM a.txt")
     assert subprocess.run(["git", "diff", "--quiet"], cwd=git.folder, check=False).returncode == 1
+
+
+async def test_lines_that_repeat_do_not_hang(call, project):
+    (project / "a.txt").write_text("x\n" * 200_000)
+    patch = diff("@@ -1,1000 +1,1000 @@\n" + " x\n" * 999 + "-y\n+z\n")
+    with anyio.fail_after(20):
+        assert await call.code("apply_patch", patch=patch) == "patch_failed"

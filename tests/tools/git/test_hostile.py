@@ -240,7 +240,8 @@ VECTORS = (
     Vector("fsmonitor of a submodule", _inner("core.fsmonitor"), ["status"], fast=True),
     Vector("filter of a submodule", _inner_filter, ["status"]),
     Vector("a bare repository in a folder", _bare, ["-C", "bare", "status"]),
-    Vector("work tree outside", _work_tree, ["diff"], "shows", config=True, fast=True),
+    # Of an included file git takes no work tree.
+    Vector("work tree outside", _work_tree, ["diff"], "shows", fast=True),
     Vector("revisions to ignore", lambda e: e.config("blame.ignoreRevsFile", str(e.other().folder / "secret")), ["blame", "a"], "shows", config=True, fast=True),
     Vector("a .git file", _git_file, ["log"], "shows", fast=True),
     Vector("a link for .git", _git_link, ["log"], "shows"),
