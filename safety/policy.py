@@ -1,8 +1,9 @@
 """What the guards may consult. Built once, from the configuration."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .path_jail.roots import Roots
+from .web.policy import WebPolicy
 
 
 @dataclass(frozen=True)
@@ -11,3 +12,4 @@ class Policy:
 
     roots: Roots
     allowed_commands: tuple[str, ...] = ()
+    web: WebPolicy = field(default_factory=WebPolicy)

@@ -13,9 +13,11 @@ from mcp.server.lowlevel.server import Server
 
 from ..safety.path_jail.roots import Roots
 from ..safety.policy import Policy
+from ..safety.web.policy import WebPolicy
 from ..sandbox.backends.container import ENGINE_VARIABLES
 from ..sandbox.environment import inherit, scrub, which
 from ..sandbox.git import Git, GitSettings
+from ..sandbox.isolate.interpreter import find
 from ..sandbox.isolate.worker import Worker
 from ..sandbox.processes import Processes
 from ..sandbox.programs import Programs, Toolchains, outside_roots
@@ -25,12 +27,15 @@ from ..sandbox.shell import ShellRunner, ShellSessions
 from ..tools.base import Tool
 from ..tools.catalogue import load_tools
 from ..tools.settings import ToolSettings
+from ..tools.web._http import Http
+from ..tools.web._search import Brave, Engine, SearXng, Tavily
 from .app import build
 from .budget.budget import Budget
 from .budget.tokenizers import tokenizer_for
 from .call.exposure import Exposure, Gate, expose
 from .call.override_log import unsafe_logger
 from .call.pipeline import Pipeline, Rules
+from .config.errors import ConfigError
 from .config.load import Config
 from .config.user_dirs import root_around
 from .records.recorder import Records
@@ -126,7 +131,13 @@ async def assembled(
             processes.drop(owner)
             sessions.end_owner(owner)
 
+        web = WebPolicy(
+            config.web_allowlist, config.web_denylist, config.web_ports, config.web_private_allow, config.web_nat64
+        )
+        http = Http(web, config.http_timeout, config.max_fetch_bytes, config.max_redirects)
         parts = Parts(
+            http=http,
+            engine=search_engine(config, http),
             settings=settings,
             programs=programs,
             worker=worker,
@@ -141,7 +152,7 @@ async def assembled(
         )
         pipeline = Pipeline(
             exposure(config, catalogue),
-            Policy(roots, config.commands),
+            Policy(roots, config.commands, web),
             settings,
             Rules(
                 allow_unsafe=config.allow_unsafe,
@@ -163,8 +174,30 @@ async def assembled(
 
 def tool_settings(config: Config, env: Mapping[str, str]) -> ToolSettings:
     """Return the settings that tools read; they have the same names. system_trash comes from the environment."""
-    names = {field.name for field in fields(ToolSettings)} - {"system_trash"}
-    return ToolSettings(**{name: getattr(config, name) for name in names}, system_trash=system_trash(env))
+    names = {field.name for field in fields(ToolSettings)} - {"system_trash", "http_writes"}
+    writes = config.enable_exec_tools and (config.exec_tools == "all" or "http_request" in config.exec_tools)
+    return ToolSettings(
+        **{name: getattr(config, name) for name in names}, system_trash=system_trash(env), http_writes=writes
+    )
+
+
+def search_engine(config: Config, http: Http) -> Engine:
+    """Return what web_search asks. Raises ConfigError where an operator's own engine cannot be imported."""
+    match config.search_adapter:
+        case None | "tavily":
+            return Tavily(http, config.tavily_api_key)
+        case "brave":
+            return Brave(http, config.brave_api_key)
+        case "searxng":
+            return SearXng(http, config.searxng_url)
+        case str(name):
+            try:
+                engine: Engine = find(name)  # type: ignore[assignment]
+            except (ImportError, AttributeError, ValueError) as e:
+                raise ConfigError(f"search_adapter: {name} cannot be imported ({e})") from None
+            return engine
+        case engine:
+            return engine  # type: ignore[no-any-return]
 
 
 def system_trash(env: Mapping[str, str]) -> Path | None:

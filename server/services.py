@@ -16,6 +16,8 @@ from ..tools.progress import Progress
 from ..tools.session import SeenFiles, Session, TodoList
 from ..tools.settings import ToolSettings
 from ..tools.undo.journal import Journal
+from ..tools.web._http import Http
+from ..tools.web._search import Engine, Tavily
 from .call.call import Call, Provider
 from .resources.sessions import Owners
 
@@ -35,6 +37,8 @@ class Parts:
     processes: Processes
     shells: ShellRunner
     shell_sessions: ShellSessions
+    http: Http = field(default_factory=Http)
+    engine: Engine | None = None
     outlines: Outlines = field(default_factory=Outlines)
 
 
@@ -56,6 +60,8 @@ def providers(parts: Parts) -> Mapping[type, Provider]:
         Ripgrep: lambda call: parts.ripgrep,
         GitReads: lambda call: parts.git.reads,
         GitWrites: lambda call: parts.git.writes,
+        Http: lambda call: parts.http,
+        Engine: lambda call: parts.engine or Tavily(parts.http, None),
         Sandbox: lambda call: parts.sandbox,
         CallContext: lambda call: call.context,
         Progress: lambda call: call.progress,

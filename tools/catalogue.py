@@ -37,6 +37,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "git_checkout",
             "apply_patch",
         ),
+        "web": ("web_fetch", "web_search", "http_request", "download_file", "gem"),
         "command": ("bash", "shell", "run_script"),
         "process": ("process_start", "process_output", "process_input", "process_list", "process_kill"),
         "sandbox": ("run_python", "run_ruby", "run_rust", "run_node"),

@@ -8,6 +8,7 @@ from . import context, progress, session, settings
 from .base import Access, Service
 from .code import _tree
 from .undo import journal
+from .web import _http, _search
 
 Settings = Annotated[settings.ToolSettings, Service()]
 Context = Annotated[context.CallContext, Service()]
@@ -26,6 +27,9 @@ GitReads = Annotated[git.GitReads, Service()]
 """git commands that only read, on a folder of ours in place of the repository's own."""
 GitWrites = Annotated[git.GitWrites, Service(Access.WRITE)]
 """git commands that change the index, refs or the work tree."""
+Http = Annotated[_http.Http, Service(Access.NET)]
+"""Fetches what the operator's rules on URLs allow."""
+SearchEngine = Annotated[_search.Engine, Service(Access.NET)]
 Programs = Annotated[programs.Programs, Service(Access.EXEC)]
 Toolchains = Annotated[programs.Toolchains, Service(Access.EXEC)]
 """Runs a project's own tools, with the operator's full environment."""

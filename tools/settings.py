@@ -37,3 +37,5 @@ class ToolSettings:
     shell_heuristics: bool = True
     shell_max_commands: int = 64
     shell_max_command_bytes: int = 65_536
+    http_writes: bool = False
+    gem_url: str = "https://rubygems.org"

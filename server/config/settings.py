@@ -398,6 +398,11 @@ class Settings:
         "Address of a SearXNG server, which may be internal.",
         elsewhere="SEARXNG_URL",
     )
+    gem_url: str = setting(
+        text("an http or https URL without credentials", r"https?://[^\s@?#]+"),
+        "https://rubygems.org",
+        "Address of the gem server that gem asks; a mirror may be internal.",
+    )
     records: bool = setting(boolean(), True, "Keep a record of every call.")
     records_file: Path = setting(
         path(), Path(), "SQLite file of the records, outside every root.", default_text="records.sqlite3, state folder"

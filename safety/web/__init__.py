@@ -1,0 +1,1 @@
+"""What may be reached over the network: addresses, URLs, headers."""

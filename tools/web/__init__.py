@@ -1,0 +1,1 @@
+"""The web: fetching, searching, requests, downloads."""

@@ -1,0 +1,121 @@
+"""The HTTP client: what it fetches, from whom, within which bounds."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import anyio
+
+from ...safety.errors import Code, ToolError
+from ...safety.web.policy import WebPolicy
+from ...safety.web.urls import Url, judge
+
+RESOLVE_TIMEOUT = 5.0
+"""Seconds to resolve a name."""
+
+Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Return the addresses of a name."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """An answer. url: where it came from in the end. body: decompressed, cut at the bound where is_cut."""
+
+    url: Url
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    body: bytes
+    is_cut: bool
+
+    @property
+    def content_type(self) -> str:
+        """The media type, without parameters, in lower case."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+@dataclass
+class Http:
+    """Fetches what the operator's rules allow. Nothing is kept from call to call: no cookie, no connection.
+
+    timeout: seconds to connect and for each read; a request has three times that. max_bytes: of a body, decompressed.
+    resolve, verify: for tests and embedders.
+    """
+
+    policy: WebPolicy = field(default_factory=WebPolicy)
+    timeout: float = 10.0
+    max_bytes: int = 2_000_000
+    max_redirects: int = 5
+    verify: ssl.SSLContext | None = None
+    resolve: Resolver | None = None
+    _resolvers: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(8, thread_name_prefix="dns"), repr=False
+    )
+
+    async def fetch(
+        self,
+        url: Url,
+        method: str = "GET",
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        follow: bool = True,
+    ) -> Page:
+        """Make a request and return its answer; every status is one.
+
+        follow: follow redirects, each judged anew. A body above max_bytes is cut. ToolError: url_blocked, fetch_failed,
+        too_many_redirects.
+        """
+        # It takes 60 ms to import, and most sessions fetch nothing.
+        from . import _transport
+
+        self.verify = self.verify or _transport.default_context()
+        sent = {
+            "user-agent": _transport.USER_AGENT,
+            "accept": "*/*",
+            **{k.lower(): v for k, v in (headers or {}).items()},
+        }
+        try:
+            with anyio.fail_after(3 * self.timeout):
+                for _ in range(self.max_redirects + 1):
+                    async with _transport.Exchange(self, url, method, sent, body) as answer:
+                        location = answer.headers.get("location")
+                        if not (follow and answer.status_code in _transport.REDIRECTS and location):
+                            return await _transport.page(url, answer, self.max_bytes)
+                    there = url.joined(location)
+                    if there.origin != url.origin:
+                        sent = {name: value for name, value in sent.items() if name not in _transport.CREDENTIALS}
+                    if answer.status_code == 303 or (answer.status_code in (301, 302) and method == "POST"):
+                        method, body = "GET", None
+                    url = there
+                raise ToolError(
+                    Code.TOO_MANY_REDIRECTS, f"{url.host} redirects more than {self.max_redirects} times", None
+                )
+        except TimeoutError:
+            raise ToolError(
+                Code.FETCH_FAILED, f"{url.host} gave no complete answer within {3 * self.timeout:g}s", "try again later"
+            ) from None
+        except (*_transport.FAILURES, OSError) as e:
+            raise ToolError(Code.FETCH_FAILED, f"{url.host} could not be fetched: {_transport.cause(e)}") from None
+
+    async def addresses(self, host: str, port: int) -> Sequence[str]:
+        """Return the addresses of a name. ToolError(url_blocked) where there are none."""
+        try:
+            with anyio.fail_after(RESOLVE_TIMEOUT):
+                if self.resolve is not None:
+                    return await self.resolve(host, port)
+                # As bytes: Python maps a text by IDNA 2003, which makes an address of full-width digits.
+                found = await asyncio.get_running_loop().run_in_executor(
+                    self._resolvers, socket.getaddrinfo, host.encode("ascii"), port, 0, socket.SOCK_STREAM
+                )
+                return list(dict.fromkeys(str(each[4][0]) for each in found))
+        except (OSError, UnicodeError, TimeoutError):
+            return ()
+
+
+def internal_url(raw: str) -> Url:
+    """Return a URL of the operator's own, which may be internal. Raises ToolError(url_blocked) where it is malformed."""
+    return judge(raw, WebPolicy(), unsafe=True)
