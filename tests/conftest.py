@@ -30,6 +30,7 @@ from toolbox_mcp.server.resources.subscriptions import Updates
 from toolbox_mcp.server.services import Parts, noting, providers
 from toolbox_mcp.tools.catalogue import load_tools
 from toolbox_mcp.tools.settings import ToolSettings
+from toolbox_mcp.tools.web._http import Http
 
 OPEN = Gate(enable_exec_tools=True, enable_shell=True)
 
@@ -84,6 +85,8 @@ class Box:
         self.shell: dict[str, Any] = {}
         self.jail: dict[str, Any] = {}
         self.extra: dict[str, Any] = {}
+        self.http = Http()
+        self.engine: Any = None
         self.client_options: dict[str, Any] = {}
         self.catalogue = load_tools()
         self.overrides: list[tuple[str, str]] = []
@@ -127,10 +130,12 @@ class Box:
                 processes=processes,
                 shells=shells,
                 shell_sessions=ShellSessions(),
+                http=self.http,
+                engine=self.engine,
             )
             pipeline = Pipeline(
                 expose(self.catalogue, self.gate),
-                Policy(roots, self.allowed_commands),
+                Policy(roots, self.allowed_commands, self.http.policy),
                 self.settings,
                 self.rules,
                 Budget(self.tokens, tokenizer_for("gpt-4o")),
