@@ -21,6 +21,7 @@ TOOLS = load_tools()
 # are given as data and written as the source wants them.
 SAMPLES: dict[str, tuple[Any, Any]] = {
     "preset": ("editor", "editor"),
+    "gem_url": ("http://gems.internal:9292", "http://gems.internal:9292"),
     "project_bin": ("env/bin,bin", ("env/bin", "bin")),
     "project_tools": ("python,mine", ("python", "mine")),
     "profile": ("toolbox", "toolbox"),

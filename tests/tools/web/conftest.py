@@ -142,3 +142,10 @@ class _Named:
 
     def get_extra_info(self, info):
         return (self._host, 0) if info == "server_addr" else self._stream.get_extra_info(info)
+
+
+@pytest.fixture
+def here(call, site):
+    """Let the tools reach the site, and return its address."""
+    call.http = Http(WebPolicy(private_allow=(f"127.0.0.1:{site.port}",)), timeout=2.0)
+    return f"http://127.0.0.1:{site.port}"
