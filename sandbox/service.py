@@ -176,6 +176,10 @@ class Sandbox:
                 self._chosen[key] = chosen
             return self._chosen[key][0]
 
+    async def works(self) -> bool:
+        """Return True where programs of this machine can be confined; the first time that is tried out."""
+        return not isinstance(await self.backend(LANGUAGES["python"]), NoSandbox)
+
     async def doctor(self) -> dict[str, Probe]:
         """Return what each back end is worth here, by attacking it afresh. Fetches no images."""
         found: dict[str, Probe] = {}

@@ -74,14 +74,16 @@ class ShellRunner:
         default: str = "auto",
         output_bytes: int = 262_144,
         sandbox: Sandbox | None = None,
+        auto: bool = False,
     ) -> None:
         """Start nothing yet.
 
         cwd: the base, where commands run unless told otherwise. host: the server's own environment, which says where shells are and which one is the user's. env: what
         commands get of it. base_env: what lies above env, or login for what a login shell sets. default: the name
         of the shell for calls that name none. output_bytes: how much of each stream is kept, from its end. sandbox:
-        where commands run, with the base writable and without what env holds of the host.
+        where commands run, with the base writable and without what env holds of the host. auto: only where it works.
         """
+        self._auto = auto
         self._zygote = zygote
         self._cwd = cwd
         self._host = host
@@ -92,6 +94,19 @@ class ShellRunner:
         self._sandbox = sandbox
         self._login: dict[str, str] | None = None
         self._asking = asyncio.Lock()
+
+    @property
+    def is_confined(self) -> bool:
+        """Return True where commands run in a sandbox, which is then their boundary."""
+        return self._sandbox is not None
+
+    async def settled(self) -> "ShellRunner":
+        """Return what runs the same shells, in a sandbox or not, as it was decided for this machine."""
+        if self._sandbox is None or not self._auto or await self._sandbox.works():
+            return self
+        made = copy.copy(self)
+        made._sandbox = None
+        return made
 
     def confined(self, sandbox: Sandbox) -> "ShellRunner":
         """Return what runs the same shells in a sandbox; itself where it does so already."""

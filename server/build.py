@@ -121,6 +121,7 @@ async def assembled(
             default=config.shell_default,
             output_bytes=config.shell_output_bytes,
             sandbox=sandbox if config.shell_sandbox else None,
+            auto=config.shell_sandbox == "auto",
         )
         sessions = ShellSessions()
         resources = Resources(processes, Updates(), lambda owner: parts.owners.of(owner).session.todos.rendered())

@@ -116,7 +116,13 @@ class Box:
             self._closers += [processes.aclose, git.aclose]
             confining = sandbox if self.settings.shell_sandbox else None
             shells = ShellRunner(
-                sandbox.zygote, cwd=str(roots.base), host=self.env, env=self.env, sandbox=confining, **self.shell
+                sandbox.zygote,
+                cwd=str(roots.base),
+                host=self.env,
+                env=self.env,
+                sandbox=confining,
+                auto=self.settings.shell_sandbox == "auto",
+                **self.shell,
             )
             parts = Parts(
                 settings=self.settings,

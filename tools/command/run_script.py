@@ -53,6 +53,7 @@ async def run_script(
     script = path.target()
     os.close(script.open_file())
     argv = shlex.split(interpreter)
+    shells = await shells.settled()
     variables = await shells.environment(env or {})
     # Found where the server's start says: a variable of the call must not decide what runs the file.
     found = shells.which(argv[0], await shells.environment())

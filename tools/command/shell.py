@@ -107,15 +107,14 @@ async def shell(
 ) -> ShellResult:
     """Run shell command lines, one after another, each in a new shell.
 
-    A session keeps only work_dir and env, no cd or export. Commands that delete, fetch, edit interactively or gain
-    rights are refused: there are tools for those.
+    A session keeps only work_dir and env, no cd or export. Outside of a sandbox, commands that delete, fetch, edit
+    interactively or gain rights are refused: there are tools for those.
     """
     wanted = _wanted(command, commands, settings)
     kept = sessions.open(session)
-    if sandboxed:
-        shells = shells.confined(sandbox)
+    shells = shells.confined(sandbox) if sandboxed else await shells.settled()
     program = shells.find(shell)
-    await asyncio.to_thread(_check, wanted, program.name, settings)
+    await asyncio.to_thread(_check, wanted, program.name, settings, shells.is_confined)
     folder = work_dir or kept.work_dir
     shown = folder.shown if folder else "."
     given = {**kept.env, **(env or {})}
@@ -160,7 +159,7 @@ def _wanted(command: str | None, commands: Sequence[str] | None, settings: ToolS
     return wanted
 
 
-def _check(wanted: Sequence[str], shell: str, settings: ToolSettings) -> None:
+def _check(wanted: Sequence[str], shell: str, settings: ToolSettings, confined: bool) -> None:
     for line in wanted:
         check(
             line,
@@ -169,6 +168,7 @@ def _check(wanted: Sequence[str], shell: str, settings: ToolSettings) -> None:
             heuristics=settings.shell_heuristics,
             max_bytes=settings.shell_max_command_bytes,
             own=(os.getpid(), os.getppid()),
+            confined=confined,
         )
 
 

@@ -50,9 +50,9 @@ async def test_a_sandboxed_command_gets_nothing_of_the_host_environment(confinin
     assert "OF_THE_HOST" in (await run(confining, tool, "env"))["stdout"]
 
 
-async def test_the_rules_for_commands_hold_in_the_sandbox_too(call):
+async def test_the_bounds_of_commands_hold_in_the_sandbox_too(call):
     assert await call.code("bash", command="rm", sandboxed=True) == "command_denied"
-    assert await call.code("shell", command="sudo true", sandboxed=True) == "command_denied"
+    assert await call.code("shell", command="x" * 70_000, sandboxed=True) == "command_denied"
 
 
 @pytest.mark.parametrize("tool", ["bash", "shell"])

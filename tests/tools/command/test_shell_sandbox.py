@@ -82,3 +82,21 @@ async def test_a_script_runs_there_as_well(call, project):
 
 async def test_a_command_that_takes_too_long_is_killed(call):
     assert (await call("shell", command="while :; do :; done")).startswith("result: ")
+
+
+async def test_lines_are_not_judged_where_the_sandbox_is_the_boundary(call, project):
+    assert await out(call, "echo x > made; rm made; ls | wc -l") == "0\n"
+
+
+@pytest.mark.parametrize(("runtime", "confined"), [("none", False), ("auto", True)])
+async def test_auto_takes_a_sandbox_where_one_works_and_judges_lines_where_none_does(call, runtime, confined):
+    await call.aclose()
+    other = type(call)(call.roots[0])
+    other.sandbox = replace(call.sandbox, runtime=runtime)
+    other.settings = replace(call.settings, shell_sandbox="auto")
+    try:
+        answer = await other("shell", command="rm nothing || echo tried", shell="sh")
+        assert ("tried" in answer) if confined else (answer["code"] == "command_denied")
+        assert "hello" in await other("shell", command="echo hello", shell="sh")
+    finally:
+        await other.aclose()
