@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from error_page import errors_md
 from tool_page import tools_md, tools_table
 
 from toolbox_mcp.server.config.example import example_yaml
@@ -99,6 +100,7 @@ GENERATED: Mapping[str, Callable[[], str]] = MappingProxyType(
         "docs/configuration.md": configuration_md,
         "docs/tools.md": lambda: tools_md(load_tools()),
         "README.md": readme_md,
+        "docs/errors.md": errors_md,
     }
 )
 """What makes each generated file, by its path in the repository."""
