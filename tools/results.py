@@ -1,7 +1,7 @@
 """What a handler may return: text, a record, or ready content blocks."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
@@ -186,14 +186,27 @@ class Record(BaseModel):
         return self, {}
 
     def fit(self, budget: Budget) -> Answer:
-        """Return the rendering as text and the fields as structured content."""
+        """Return the rendering as text, and as structured content the fields that are neither null nor false."""
         fitted, meta = self.within(budget)
         cut = budget.fit(fitted.rendered(), self.more)
         if cut.truncated:
             meta = meta | {"truncated": cut.truncated}
         return Answer(
             [TextContent(type="text", text=cut.text)],
-            fitted.model_dump(mode="json", by_alias=True, exclude_none=True),
+            fitted.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_false(fitted)),
             meta,
             cut.tokens,
         )
+
+
+def _false(value: object) -> dict[Any, Any] | None:
+    """Return the fields that are false, of a model and of those within it, in the form that model_dump leaves out."""
+    if isinstance(value, BaseModel):
+        pairs: Iterable[tuple[Any, Any]] = value
+    elif isinstance(value, (list, tuple)):
+        pairs = enumerate(value)
+    else:
+        return None
+    is_model = isinstance(value, BaseModel)
+    found = {key: True if is_model and item is False else _false(item) for key, item in pairs}
+    return {key: what for key, what in found.items() if what} or None

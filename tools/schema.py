@@ -14,9 +14,18 @@ def input_schema(params: type[BaseModel]) -> dict[str, Any]:
 
 
 def record_schema(record: type[BaseModel]) -> dict[str, Any]:
-    """Return the schema of a record: an object with the types of its fields."""
-    schema = _cleaned(record.model_json_schema(mode="serialization"))
-    schema.pop("required", None)
+    """Return the schema of a record: an object of whose fields, and those of objects in it, none has to be there.
+
+    What is null or false is left out.
+    """
+    schema = _cleaned(_all_optional(record.model_json_schema(mode="serialization")))
+    assert isinstance(schema, dict)
+    return schema
+
+
+def _all_optional(schema: dict[str, Any]) -> dict[str, Any]:
+    for each in (schema, *schema.get("$defs", {}).values()):
+        each.pop("required", None)
     return schema
 
 

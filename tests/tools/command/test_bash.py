@@ -39,8 +39,7 @@ async def test_answers_with_the_exec_fields(call):
     duration = fields.pop("duration_ms")
     assert duration >= 0
     assert fields == {
-        "exit_code": 143, "signal": "SIGTERM", "timed_out": False, "killed_by": None, "stdout": "abc", "stderr": "",
-        "stdout_bytes": 3, "stderr_bytes": 0, "stdout_truncated": False, "stderr_truncated": False,
+        "exit_code": 143, "signal": "SIGTERM", "stdout": "abc", "stderr": "", "stdout_bytes": 3, "stderr_bytes": 0,
     }  # fmt: skip
     assert not result.is_error
 
@@ -99,7 +98,8 @@ async def test_output_is_cut_to_the_budget_and_counted_whole(call):
     result = await call.result("bash", {"command": "sh", "args": ["-c", "seq 1 100000; echo oops >&2"]})
     fields = result.structured_content
     assert fields["stdout_bytes"] == sum(len(str(n)) + 1 for n in range(1, 100001))
-    assert fields["stdout_truncated"] and not fields["stderr_truncated"]
+    assert fields["stdout_truncated"] is True
+    assert "stderr_truncated" not in fields
     assert fields["stderr"] == "oops\n"
     assert result.content[0].text.endswith("--- stderr ---\noops")
     assert result.meta["truncated"]["cut"] > 0
@@ -169,7 +169,7 @@ async def test_a_program_that_is_only_in_a_relative_folder_is_unavailable(call, 
 async def test_a_program_that_behaves_badly_is_answered(call, script, text):
     result = await call.result("bash", {"command": "sh", "args": ["-c", script]})
     fields = result.structured_content
-    assert (fields["exit_code"], fields["timed_out"], fields["stdout"].strip()) == (0, False, text)
+    assert (fields["exit_code"], "timed_out" in fields, fields["stdout"].strip()) == (0, False, text)
 
 
 @pytest.mark.parametrize("writer", ["head -c 1000000 /dev/zero | tr '\\0' x", "yes | head -c 100000000"])

@@ -9,7 +9,6 @@ async def test_returns_each_part_once(call, start):
     assert fields == {
         "id": id,
         "status": "running",
-        "exit_code": None,
         "stdout": "one\n",
         "matched": True,
         "dropped_bytes": 0,
@@ -30,7 +29,8 @@ async def test_without_output_says_so(call, start):
     id = await start("sleep", "60")
     assert await call("process_output", id=id) == f"{id}: running\n(no new output)"
     result = await call.result("process_output", {"id": id, "wait": 0.05, "wait_for": "x"})
-    assert result.structured_content["matched"] is False
+    assert "matched" not in result.structured_content
+    assert result.content[0].text == f"{id}: running, no match\n(no new output)"
 
 
 @pytest.mark.parametrize(

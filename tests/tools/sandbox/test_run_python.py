@@ -60,18 +60,13 @@ async def test_answers_with_the_exec_fields_and_the_runtime(call):
     fields = result.structured_content
     assert fields.pop("duration_ms") >= 0
     assert fields.pop("runtime") in {"bubblewrap", "native", "landlock"}
-    assert fields.pop("degraded") == bool(fields.pop("degraded_reasons"))
+    assert fields.pop("degraded", False) == bool(fields.pop("degraded_reasons"))
     assert fields == {
         "exit_code": 0,
-        "signal": None,
-        "timed_out": False,
-        "killed_by": None,
         "stdout": "hi\n",
         "stderr": "",
         "stdout_bytes": 3,
         "stderr_bytes": 0,
-        "stdout_truncated": False,
-        "stderr_truncated": False,
     }
 
 
