@@ -24,15 +24,12 @@ _NAMED = 20
 _CHUNK = 2**16
 
 DELIMITERS = ",;\t|"
-ENCODINGS = frozenset(
-    codecs.lookup(name).name
-    for name in (
-        "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "ascii", "latin-1", "iso8859-2", "iso8859-5",
-        "iso8859-7", "iso8859-9", "iso8859-15", "cp437", "cp850", "cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1257",
-        "koi8-r", "mac-roman", "shift_jis", "cp932", "euc-jp", "gb18030", "gbk", "big5", "euc-kr",
-    )
-)  # fmt: skip
-"""Encodings that a caller may name; Python has others, that are no encodings of text files."""
+ENCODINGS = frozenset({
+    "utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "ascii", "iso8859-1", "iso8859-2", "iso8859-5",
+    "iso8859-7", "iso8859-9", "iso8859-15", "cp437", "cp850", "cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1257",
+    "koi8-r", "mac-roman", "shift_jis", "cp932", "euc_jp", "gb18030", "gbk", "big5", "euc_kr",
+})  # fmt: skip
+"""Encodings that a caller may name, as their codecs call themselves; Python has others, that are none of text files."""
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
