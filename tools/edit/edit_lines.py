@@ -128,8 +128,6 @@ def _asked(
         raise _invalid("before_lines, after_lines, expected_count", "not with operation=insert")
     if not inserting and position != "end":
         raise _invalid("position", "only with operation=insert")
-    if match_lines is not None and not match_lines and not (inserting and not beside):
-        raise ToolError(Code.EMPTY_MATCH, "match_lines is empty", "name the lines to find")
     block = Block(split(match_lines or ()), split(before_lines or ()), split(after_lines or ()))
     return _Asked(operation, split(lines or ()), block, position, expected)
 

@@ -68,7 +68,8 @@ async def test_a_refused_edit_leaves_the_file_alone(call, project, before, argum
 
 async def test_bytes_that_are_not_valid_are_shown_by_a_miss_as_by_a_read(call, project):
     (project / "f").write_bytes(b"gr\xf6\xdfe x\xe2\x82 = 1\n")
-    shown = await call("read_file", path="f")
+    note, shown = (await call("read_file", path="f")).split("\n")
+    assert note == "[not valid utf-8: what stands for no character is shown as U+FFFD]"
     answer = await call("edit_file", path="f", old_string=shown, new_string="x")
     assert answer["code"] == "no_match"
     assert answer["error"].endswith(f"lines 1-1 (similarity 0.99):\n{shown}")
