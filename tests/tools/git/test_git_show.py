@@ -20,7 +20,7 @@ async def test_shows_a_file_as_it_was(call, git):
     failed = []
     for arguments, expected in (
         ({"ref": "HEAD~1", "path": "a.txt"}, "one\ntwo\n"),
-        ({"ref": "HEAD", "path": "a.txt"}, "2\n"),
+        ({"ref": "HEAD", "path": "a.txt"}, "1 value\n2\n"),
         ({"ref": "HEAD", "path": "sub/b"}, "<U+001B>[31mx\n"),
         ({"ref": "HEAD", "path": "sub"}, "not_a_file"),
         ({"ref": "HEAD", "path": "."}, "not_a_file"),
