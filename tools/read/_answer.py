@@ -21,7 +21,8 @@ class Lines:
 
     total: how many the file has, None where they were not counted. char: the 1-based character at which the first line
     begins here; length: the characters of that line, where it is known. latest: the end is kept where not all fits, and
-    not the start. cut: there was more than could be read. note: a line that stands before all others.
+    not the start. cut: there was more than could be read. part: the one line here is longer than could be read, and this its
+    start, or its end where that is kept. note: a line that stands before all others.
     """
 
     lines: Sequence[str]
@@ -31,6 +32,7 @@ class Lines:
     numbered: bool = False
     latest: bool = False
     cut: bool = False
+    part: bool = False
     note: str | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
 
@@ -58,18 +60,30 @@ class Lines:
             note = f"{self.note}\n" if self.note else ""
             kept = budget.head(note + text)
             if kept.truncated is None:
-                return self._answer(kept.text)
+                return self._answer(kept.text, noted=True)
         if self.latest:
             kept_end = budget.end(body, room)
-            count = kept_end.count("\n") + 1
-            last = self.first + len(self.lines) - 1
-            head = f"{self._range(last - count + 1, last)}]" if self.total is not None else f"[the last {count} lines]"
-            return self._answer(f"{head}\n{kept_end}", whole.truncated)
+            return self._answer(f"{self._ended(kept_end)}\n{kept_end}", whole.truncated)
         start = budget.start(body, room)
         return self._answer(start if start == body and not self.cut else self._continued(start), whole.truncated)
 
+    def _ended(self, kept: str) -> str:
+        """Return the line that says which lines the end of the body has, and how much of the first of them."""
+        count = kept.count("\n") + 1
+        last = self.first + len(self.lines) - 1
+        head = self._range(last - count + 1, last) if self.total is not None else f"[the last {count} lines"
+        at = len(self.body) - len(kept)
+        if not (self.part or (at and self.body[at - 1] != "\n")):
+            return f"{head}]"
+        shown = min(len(kept.split("\n", 1)[0]), len(self.lines[-count]))
+        return f"{head}; of the first only its last {shown} characters]"
+
     def _continued(self, start: str) -> str:
         """Return the start of the body with the line that says how to go on."""
+        if self.part and start == self.body:
+            onward = "" if self.total == self.first else f"; continue with start_line={self.first + 1}"
+            end = self.char + len(self.lines[0]) - 1
+            return f"{start}\n[line {self.first}: characters {self.char}-{end}; of a line 5 MiB can be read{onward}]"
         count = start.count("\n")
         if start == self.body:
             count = len(self.lines)
@@ -91,8 +105,8 @@ class Lines:
     def _range(self, first: int, last: int) -> str:
         return f"[lines {first}-{last}" + (f" of {self.total}" if self.total is not None else "")
 
-    def _answer(self, text: str, truncated: dict[str, int] | None = None) -> Answer:
-        if truncated and self.note:
+    def _answer(self, text: str, truncated: dict[str, int] | None = None, *, noted: bool = False) -> Answer:
+        if self.note and not noted:
             text = f"{self.note}\n{text}"
         meta = dict(self.meta) | ({"truncated": truncated} if truncated else {})
         return Answer([TextContent(type="text", text=text)], meta=meta)

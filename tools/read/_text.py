@@ -243,7 +243,7 @@ def _shown(
         lines[0] = lines[0][char - 1 :]
     lossy = any("\ufffd" in line for line in lines)
     note = REPLACED.format(encoding) if lossy and not _is_valid(found, encoding) else None
-    return Lines(lines, first, total, char, numbered, latest, found.cut, note, meta)
+    return Lines(lines, first, total, char, numbered, latest, found.cut, found.part, note, meta)
 
 
 def _is_valid(found: line_range.Stretch, encoding: str) -> bool:
