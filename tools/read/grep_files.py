@@ -74,7 +74,7 @@ def _pattern(pattern: str | None, query: list[str] | None, match: str) -> str:
             raise ToolError(Code.EMPTY_PATTERN, "query has no line that is not blank")
         return ""
     if pattern is None:
-        raise ToolError(Code.INVALID_ARGS, f"pattern: required with match={match}")
-    if not pattern:
-        raise ToolError(Code.EMPTY_PATTERN, "pattern is empty", "glob and list_directory list files")
+        raise ToolError(
+            Code.INVALID_ARGS, f"pattern: required with match={match}", "glob and list_directory list files"
+        )
     return pattern

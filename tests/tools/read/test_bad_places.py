@@ -248,9 +248,7 @@ async def test_what_can_be_read_of_a_line_of_six_megabytes_ends_with_the_next_li
 async def test_a_line_too_long_in_the_middle_is_shown_in_part_where_it_is_asked_for(call, project):
     call.tokens = 10**9
     (project / "f").write_bytes(b"one\n" + b"x" * 6 * 2**20 + b"\nlast\n")
-    assert (
-        await call("read_file", path="f", start_line=1)
-    ) == "one\n[lines 1-1 of 3; continue with start_line=2]"
+    assert (await call("read_file", path="f", start_line=1)) == "one\n[lines 1-1 of 3; continue with start_line=2]"
     assert (await call("read_file", path="f", start_line=2)).endswith(
         f"xxx\n[line 2: characters 1-{5 * 2**20}; of a line 5 MiB can be read; continue with start_line=3]"
     )

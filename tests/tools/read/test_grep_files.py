@@ -105,7 +105,7 @@ async def test_finds_what_is_asked_for(call, folder, arguments, rows):
         ({"pattern": "a", "query": ["b"], "match": "literal"}, "invalid_args"),
         ({"query": ["b"]}, "invalid_args"),
         ({"pattern": "a", "query": ["b"], "match": "block"}, "invalid_args"),
-        ({"pattern": ""}, "empty_pattern"),
+        ({"pattern": ""}, "invalid_args"),
         ({"query": [" "], "match": "block"}, "empty_pattern"),
         ({"pattern": "("}, "bad_pattern"),
         ({"pattern": "[a"}, "bad_pattern"),
