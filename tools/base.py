@@ -94,7 +94,7 @@ class Tool:
 
     def wire(self, *, structured: bool = False) -> WireTool:
         """Return the tool as MCP lists it. structured: with the schema of its record, where it answers with one."""
-        return self._structured if structured and self.record else self._wire
+        return self._structured if structured and self.record and not self.record.holds_images else self._wire
 
     @cached_property
     def _wire(self) -> WireTool:

@@ -169,6 +169,8 @@ class Record(BaseModel):
 
     model_config = ConfigDict(frozen=True)
     more: ClassVar[str | None] = None
+    holds_images: ClassVar[bool] = False
+    """Whether images may stand beside the text: then no fields are sent, and so no outputSchema is announced."""
     largest: ClassVar[int] = 2**20
     """Characters of JSON that the fields may have; above, the answer is output_limit."""
 

@@ -30,6 +30,7 @@ class SandboxResult(ExecResult):
 
     # Of the files that it writes only images come back.
     rest: ClassVar[str] = "have the program print less"
+    holds_images: ClassVar[bool] = True
     runtime: str
     degraded: bool
     degraded_reasons: list[str]

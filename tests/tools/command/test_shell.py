@@ -32,11 +32,12 @@ async def test_answers_with_the_fields_of_the_contract(call):
     result = await call.result("shell", {"command": "printf abc", "shell": "sh"})
     fields = result.structured_content
     (step,) = fields["results"]
-    assert fields.keys() == {"session", "shell", "platform", "results", "stopped_at"} | EXEC
-    assert step.keys() == {"command", "work_dir", "shell_path"} | EXEC
-    assert (fields["shell"], fields["platform"], fields["stopped_at"]) == ("sh", sys.platform, None)
+    told = EXEC - {"signal", "timed_out", "killed_by", "stdout_truncated", "stderr_truncated"}
+    assert fields.keys() == {"session", "shell", "platform", "results"} | told
+    assert step.keys() == {"command", "work_dir", "shell_path"} | told
+    assert (fields["shell"], fields["platform"]) == ("sh", sys.platform)
     assert (step["command"], step["work_dir"], step["shell_path"]) == ("printf abc", ".", "/usr/bin/sh")
-    assert {name: fields[name] for name in EXEC} == {name: step[name] for name in EXEC}
+    assert {name: fields[name] for name in told} == {name: step[name] for name in told}
     assert fields["stdout"] == "abc" and re.fullmatch(r"sess_[0-9a-f]{32}", fields["session"])
 
 
@@ -83,7 +84,8 @@ async def test_every_command_is_checked_before_the_first_runs(call, project):
         ({"commands": []}, "invalid_args"),
         ({"commands": ["ls"] * 65}, "command_denied"),
         ({"command": "echo " + "x" * 65536}, "command_denied"),
-        ({"command": ""}, "command_denied"),
+        ({"command": ""}, "invalid_args"),
+        ({"command": " "}, "command_denied"),
         ({"command": "ls &"}, "command_denied"),
         ({"command": "sudo ls"}, "command_denied"),
         ({"command": "$(echo rm) x"}, "command_denied"),
@@ -130,7 +132,7 @@ async def test_a_session_keeps_folder_and_environment_and_nothing_else(call, pro
     [
         ({"command": "echo a"}, False),
         ({"commands": ["echo a"]}, False),
-        ({"command": "echo a", "session": ""}, True),
+        ({"command": "echo a", "session": ""}, False),
         ({"command": "echo a", "env": {"A": "1"}}, True),
         ({"command": "exit 3", "work_dir": "."}, True),
         ({"commands": ["echo a", "exit 1", "echo b"], "work_dir": "."}, True),

@@ -8,7 +8,7 @@ async def test_ends_a_process_and_returns_its_last_output(call, start):
     result = await call.result("process_kill", {"id": id})
     assert result.content[0].text == f"Killed {id}\n--- stdout ---\nbye"
     assert result.structured_content == {
-        "id": id, "status": "killed", "exit_code": 4, "stdout": "bye\n", "stderr": "", "matched": None, "dropped_bytes": 0, "signal": None,
+        "id": id, "status": "killed", "exit_code": 4, "stdout": "bye\n", "stderr": "", "dropped_bytes": 0,
     }  # fmt: skip
     assert await call("process_list") == "no processes"
     assert await call.code("process_kill", id=id) == "unknown_process"
