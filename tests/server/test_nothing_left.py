@@ -39,7 +39,8 @@ class Server:
         state.mkdir(exist_ok=True)
         env = {"PATH": os.environ["PATH"], "HOME": str(state), "XDG_STATE_HOME": str(state), "LANG": "C.UTF-8"}
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "toolbox_mcp", "--root", self.root, "--enable-exec", "--allow-command", "sh", *options],
+            [sys.executable, "-P", "-m", "toolbox_mcp", "--root", self.root, "--enable-exec", "--allow-command", "sh",
+             "--set", "structured_output=true", *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, start_new_session=True, cwd=self.root,
         )  # fmt: skip
         self.id = 0

@@ -311,7 +311,14 @@ async def test_the_call_context_comes_from_meta_and_is_new_for_every_call(call):
         "params": {"container_id": "c7", "off": False},
     }  # fmt: skip
     result = await client.call_tool("who", {}, meta={"toolbox-mcp/context": told})
-    assert json.loads(result.content[0].text) == ["run-1", "acme", "coder", "session:stdio", "c7", False]
+    assert json.loads(result.content[0].text.rpartition("\n")[2]) == [
+        "run-1",
+        "acme",
+        "coder",
+        "session:stdio",
+        "c7",
+        False,
+    ]
     again = json.loads((await call("who")).rpartition("\n")[2])
     assert again[1:] == [None, None, "session:stdio", None, None]
     assert again[0] != "run-1"
@@ -321,7 +328,7 @@ async def test_the_call_context_comes_from_meta_and_is_new_for_every_call(call):
 async def test_a_malformed_context_is_ignored(call, told):
     client = await call.client()
     result = await client.call_tool("who", {}, meta={"toolbox-mcp/context": told})
-    assert json.loads(result.content[0].text)[1:] == [None, None, "session:stdio", None, None]
+    assert json.loads(result.content[0].text.rpartition("\n")[2])[1:] == [None, None, "session:stdio", None, None]
 
 
 async def test_progress_grows_and_comes_only_to_those_who_asked(call):
