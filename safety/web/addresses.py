@@ -54,6 +54,13 @@ def refusal(address: Address, *, nat64: bool = False) -> str | None:
     return next((f"in {network}" for network in REFUSED_V6 if address in network), None)
 
 
+def inner(address: Address) -> Address:
+    """Return the IPv4 address that a mapped or NAT64 one leads to, any other as it is."""
+    if isinstance(address, IPv4Address):
+        return address
+    return IPv4Address(int(address) & 0xFFFFFFFF) if address in NAT64 else address.ipv4_mapped or address
+
+
 def parsed(text: str) -> Address | None:
     """Return the address that a text is in its canonical form, None for anything else."""
     try:

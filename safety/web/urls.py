@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ..errors import Code, ToolError
 from ..guard import Guard, Judging
-from .addresses import Address, refusal
+from .addresses import Address, inner, parsed, refusal
 from .policy import WebPolicy
 
 MAX_URL = 4096
@@ -35,7 +35,7 @@ INTERNAL_NAMES = frozenset(
 INTERNAL_SUFFIXES = [".localhost", ".local", ".internal", ".intranet", ".lan", ".home.arpa", ".corp", ".home", ".svc", ".cluster.local", ".onion", ".in-addr.arpa", ".ip6.arpa", ".invalid", ".test"]  # fmt: skip
 """Names that stand for this machine, its network or a cloud's metadata."""
 
-_MALFORMED = re.compile(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029\ufeff\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
+_MALFORMED = re.compile(r"[\x00-\x20\x7f-\xa0\\\ud800-\udfff\u2028\u2029\ufeff\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 _PARTS = re.compile(r"(https?)://([^/?#]*)([^#]*)(?:#.*)?", re.IGNORECASE)
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
@@ -81,6 +81,9 @@ class Url:
             there = judge(urljoin(str(self), location), self.policy, unsafe=self.unsafe)
         except ValueError:
             raise _blocked(location, "the redirect is malformed") from None
+        if there.free and not self.free:
+            # What the operator opened to the model is not open to whoever writes a public page.
+            raise _blocked(str(there), "a public address redirects to one that is not")
         if self.scheme == "https" and there.scheme == "http":
             raise _blocked(str(there), "it redirects from https to http")
         return there
@@ -89,7 +92,7 @@ class Url:
 def judge(raw: str, policy: WebPolicy, *, unsafe: bool = False) -> Url:
     """Parse and judge a URL. unsafe lifts all rules on hosts, ports and addresses but the deny list. ToolError(url_blocked)."""
     url = _parse(raw)
-    if _covers(policy.denylist, url.host):
+    if is_denied(url.host, policy):
         raise _blocked(raw, f"{url.host} is in web_denylist")
     granted = {f"{url.host}:{url.port}", f"{url.host}:*", f"[{url.host}]:{url.port}", f"[{url.host}]:*"}
     if unsafe or granted & {*policy.private_allow}:
@@ -104,6 +107,12 @@ def judge(raw: str, policy: WebPolicy, *, unsafe: bool = False) -> Url:
     elif "." not in url.host or url.host in INTERNAL_NAMES or url.host.endswith(tuple(INTERNAL_SUFFIXES)):
         raise _blocked(raw, f"{url.host} is an internal name")
     return replace(url, policy=policy)
+
+
+def is_denied(host: str, policy: WebPolicy) -> bool:
+    """Return True where a name, or an address in whatever notation, is in the operator's deny list."""
+    address = parsed(host)
+    return _covers(policy.denylist, host) or (address is not None and _covers(policy.denylist, str(inner(address))))
 
 
 def _parse(raw: str) -> Url:
@@ -145,7 +154,7 @@ def _named(raw: str, authority: str) -> tuple[str, str, Address | None]:
     if not host.isascii():
         try:
             # IDNA 2008 without the compatibility mapping, by which full-width digits become an address.
-            host = idna.encode(host.lower(), uts46=False, std3_rules=True).decode()
+            host = _idna(host)
         except (idna.IDNAError, UnicodeError):
             raise _blocked(raw, "its host is no valid name") from None
     host = host.lower().removesuffix(".")
@@ -169,8 +178,22 @@ def _default_port(scheme: str) -> int:
 
 def _covers(hosts: tuple[str, ...], host: str) -> bool:
     """Return True where a host or one of its parent domains is in a list."""
-    names = [each.strip("[]").removeprefix("*.").rstrip(".") for each in hosts]
+    names = [_listed(each.strip("[]").removeprefix("*.").rstrip(".")) for each in hosts]
     return any(host == name or host.endswith(f".{name}") for name in names)
+
+
+def _listed(host: str) -> str:
+    """Return a host of a list in the form that a URL has it in."""
+    if (address := parsed(host)) is not None:
+        return str(inner(address))
+    try:
+        return host.lower() if host.isascii() else _idna(host)
+    except (idna.IDNAError, UnicodeError):
+        return host
+
+
+def _idna(host: str) -> str:
+    return idna.encode(host.lower(), uts46=False, std3_rules=True).decode()
 
 
 def _blocked(raw: str, why: str) -> ToolError:
@@ -211,12 +234,14 @@ FORBIDDEN_HEADERS = frozenset(
     ]
 )
 """Headers that frame a message or choose where it goes, which the client of this server writes itself."""
+METHOD_OVERRIDES = frozenset(["x-http-method-override", "x-http-method", "x-method-override"])
+"""Headers by which a server takes a request for one of another method."""
 
 
 def _headers(raw: dict[str, str | int | float], judging: Judging) -> dict[str, str]:
     made: dict[str, str] = {}
     for name, value in raw.items():
-        text = str(value)
+        text = str(value).strip(" \t")
         lower = name.lower()
         if lower in FORBIDDEN_HEADERS or lower.startswith("proxy-"):
             raise ToolError(Code.INVALID_ARGS, f"headers: {name} may not be set")

@@ -400,7 +400,7 @@ class Settings:
     )
     gem_url: str = setting(
         text("an http or https URL without credentials", r"https?://[^\s@?#]+"),
-        "https://rubygems.org",
+        ToolSettings.gem_url,
         "Address of the gem server that gem asks; a mirror may be internal.",
     )
     records: bool = setting(boolean(), True, "Keep a record of every call.")

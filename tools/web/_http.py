@@ -1,11 +1,13 @@
 """The HTTP client: what it fetches, from whom, within which bounds."""
 
 import asyncio
+import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import Thread
 
 import anyio
 
@@ -15,6 +17,8 @@ from ...safety.web.urls import Url, judge
 
 RESOLVE_TIMEOUT = 5.0
 """Seconds to resolve a name."""
+RESOLVERS = 8
+"""Names that are resolved at once, those included that nobody waits for any more."""
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """Return the addresses of a name."""
@@ -33,8 +37,9 @@ class Page:
 
     @property
     def content_type(self) -> str:
-        """The media type, without parameters, in lower case."""
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        """The media type, without parameters, in lower case; empty where the header holds something else."""
+        given = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return given if re.fullmatch(r"[\w.+-]{1,60}/[\w.+-]{1,100}", given, re.ASCII) else ""
 
 
 @dataclass
@@ -51,9 +56,7 @@ class Http:
     max_redirects: int = 5
     verify: ssl.SSLContext | None = None
     resolve: Resolver | None = None
-    _resolvers: ThreadPoolExecutor = field(
-        default_factory=lambda: ThreadPoolExecutor(8, thread_name_prefix="dns"), repr=False
-    )
+    _resolving: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(RESOLVERS), repr=False)
 
     async def fetch(
         self,
@@ -87,8 +90,10 @@ class Http:
                             return await _transport.page(url, answer, self.max_bytes)
                     there = url.joined(location)
                     if there.origin != url.origin:
-                        sent = {name: value for name, value in sent.items() if name not in _transport.CREDENTIALS}
-                    if answer.status_code == 303 or (answer.status_code in (301, 302) and method == "POST"):
+                        sent = {name: value for name, value in sent.items() if name in _transport.IMPERSONAL}
+                    if (answer.status_code == 303 and method != "HEAD") or (
+                        answer.status_code in (301, 302) and method == "POST"
+                    ):
                         method, body = "GET", None
                     url = there
                 raise ToolError(
@@ -107,15 +112,32 @@ class Http:
             with anyio.fail_after(RESOLVE_TIMEOUT):
                 if self.resolve is not None:
                     return await self.resolve(host, port)
-                # As bytes: Python maps a text by IDNA 2003, which makes an address of full-width digits.
-                found = await asyncio.get_running_loop().run_in_executor(
-                    self._resolvers, socket.getaddrinfo, host.encode("ascii"), port, 0, socket.SOCK_STREAM
-                )
-                return list(dict.fromkeys(str(each[4][0]) for each in found))
+                await self._resolving.acquire()
+                answer: asyncio.Future[Sequence[str]] = asyncio.get_running_loop().create_future()
+                # A daemon: a name server that does not answer must not hold up the end of this process.
+                Thread(target=self._resolve, args=(host, port, answer), name="dns", daemon=True).start()
+                return await answer
         except (OSError, UnicodeError, TimeoutError):
             return ()
 
+    def _resolve(self, host: str, port: int, answer: asyncio.Future[Sequence[str]]) -> None:
+        found: list[str] = []
 
-def internal_url(raw: str) -> Url:
-    """Return a URL of the operator's own, which may be internal. Raises ToolError(url_blocked) where it is malformed."""
-    return judge(raw, WebPolicy(), unsafe=True)
+        def deliver() -> None:
+            self._resolving.release()
+            if not answer.done():
+                answer.set_result(found)
+
+        try:
+            # As bytes: Python maps a text by IDNA 2003, which makes an address of full-width digits.
+            with suppress(OSError, UnicodeError):
+                rows = socket.getaddrinfo(host.encode("ascii"), port, 0, socket.SOCK_STREAM)
+                found += dict.fromkeys(str(each[4][0]) for each in rows)
+        finally:
+            with suppress(RuntimeError):  # The loop is closed.
+                answer.get_loop().call_soon_threadsafe(deliver)
+
+
+def internal_url(raw: str, policy: WebPolicy) -> Url:
+    """Return a URL of the operator's own, which may be internal. ToolError(url_blocked): it is malformed or denied."""
+    return judge(raw, policy, unsafe=True)

@@ -24,7 +24,8 @@ def decoded(data: bytes, content_type: str) -> str:
     named = re.search(r"charset=[\"']?([\w-]{1,40})", content_type, re.IGNORECASE)
     if named is None and "html" in content_type:
         inside = re.search(rb"<meta[^>]{0,200}charset=[\"']?([\w-]{1,40})", data[:4096], re.IGNORECASE)
-        named = re.match(r"(.+)", inside[1].decode()) if inside else None
+        # As browsers do: what could be read as ASCII up to here is no UTF-16.
+        named = re.match(r"(?!utf-?16)(.+)", inside[1].decode(), re.IGNORECASE) if inside else None
     charset = named[1].lower() if named and _CHARSETS.fullmatch(named[1].lower()) else "utf-8"
     try:
         return data.decode(charset, "replace")
@@ -46,21 +47,51 @@ def readable(data: bytes, content_type: str, url: str) -> str:
 
 
 def pretty(text: str) -> str:
-    """Return JSON indented by two; a text that is none as it is."""
+    """Return JSON indented by two, numbers and repeated keys as they are; a text that is none as it is."""
     try:
-        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)[:MAX_TEXT]
+        json.loads(text)
     except (ValueError, RecursionError):
         return text[:MAX_TEXT]
+    parts: list[str] = []
+    depth = size = 0
+    for word in _JSON.findall(text):
+        if word in ("[", "{"):
+            depth += 1
+            part = f"{word}\n{'  ' * depth}"
+        elif word in ("]", "}"):
+            depth -= 1
+            part = f"\n{'  ' * depth}{word}"
+        elif word == ",":
+            part = f",\n{'  ' * depth}"
+        elif word == ":":
+            part = ": "
+        elif word[0] in "[{":
+            part = word[0] + word[-1]
+        else:
+            part = json.dumps(json.loads(word), ensure_ascii=False) if "\\u" in word else word
+        parts.append(part)
+        size += len(part)
+        if size > MAX_TEXT:
+            break
+    return "".join(parts)[:MAX_TEXT]
+
+
+_JSON = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|\[\s*\]|\{\s*\}|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 
 def page(text: str, url: str) -> str:
     """Return the title and the main content of a page, else all of its text."""
     import trafilatura
 
-    named = re.search(r"<title[^>]{0,200}>(.{1,2000}?)</title>", text, re.IGNORECASE | re.DOTALL)
+    named = re.search(r"<title(?:\s[^>]{0,200})?>([^<]{1,2000})<", text, re.IGNORECASE)
     title = " ".join(unescape(named[1]).split())[:300] if named else ""
+    tree = trafilatura.load_html(text)
+    for each in tree.xpath("//*[@hidden or @style]") if tree is not None else ():
+        # What nobody sees is nothing that the page says; a whole page may wait for its script.
+        if each.tag not in ("html", "body") and _is_hidden(each):
+            each.clear(keep_tail=True)
     body = trafilatura.extract(
-        text,
+        tree,
         url=url,
         output_format="markdown",
         include_links=True,
@@ -77,6 +108,12 @@ def page(text: str, url: str) -> str:
     first = body.partition("\n")[0].lstrip("# ").strip()
     parts = [f"# {title}" if title and first != title else "", body or "(the page has no text without its scripts)"]
     return "\n\n".join(filter(None, parts))
+
+
+def _is_hidden(element: Any) -> bool:
+    if element.get("hidden", "until-found").lower() != "until-found":
+        return True
+    return re.search(r"display\s*:\s*none|visibility\s*:\s*hidden", element.get("style", ""), re.IGNORECASE) is not None
 
 
 def everything(text: str) -> str:
@@ -164,7 +201,8 @@ def feed(text: str) -> str:
         return ""
     if tree is None or etree.QName(tree).localname not in ("rss", "feed", "RDF"):
         return ""
-    lines = [f"# {_child(tree if etree.QName(tree).localname == 'feed' else tree[0], 'title')}"] if len(tree) else []
+    channel = tree.find("{*}channel")
+    lines = [f"# {_child(tree if channel is None else channel, 'title')}"]
     for entry in tree.iter("{*}item", "{*}entry", "item", "entry"):
         date = _child(entry, "pubDate") or _child(entry, "updated") or _child(entry, "date")
         lines.append(f"- {_child(entry, 'title')}{f' ({date})' if date else ''}\n  {_link(entry)}".rstrip())

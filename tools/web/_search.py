@@ -39,7 +39,7 @@ class Tavily:
     async def search(self, query: str, max_results: int) -> Sequence[Hit]:
         """Ask with the key in the body."""
         body = {"api_key": _key(self.key, "TAVILY_API_KEY"), "query": query, "max_results": max_results}
-        found = await _asked(self.http, internal_url(f"{self.base}/search"), "POST", body=body)
+        found = await _asked(self.http, internal_url(f"{self.base}/search", self.http.policy), "POST", body=body)
         return [_hit(each, "title", "url", "content") for each in _list(found, "results")]
 
 
@@ -55,7 +55,7 @@ class Brave:
         """Ask with the key in a header."""
         url = f"{self.base}/res/v1/web/search?{urlencode({'q': query, 'count': max_results}, quote_via=quote)}"
         headers = {"x-subscription-token": _key(self.key, "BRAVE_API_KEY"), "accept": "application/json"}
-        found = await _asked(self.http, internal_url(url), "GET", headers=headers)
+        found = await _asked(self.http, internal_url(url, self.http.policy), "GET", headers=headers)
         web = found.get("web")
         return [
             _hit(each, "title", "url", "description") for each in _list(web if isinstance(web, dict) else {}, "results")
@@ -73,7 +73,9 @@ class SearXng:
         """Ask for JSON."""
         base = _key(self.base, "SEARXNG_URL").rstrip("/")
         url = f"{base}/search?{urlencode({'q': query, 'format': 'json'}, quote_via=quote)}"
-        found = await _asked(self.http, internal_url(url), "GET", headers={"accept": "application/json"})
+        found = await _asked(
+            self.http, internal_url(url, self.http.policy), "GET", headers={"accept": "application/json"}
+        )
         return [_hit(each, "title", "url", "content") for each in _list(found, "results")]
 
 

@@ -1,10 +1,10 @@
 """One request on a connection of its own: one resolution, every address judged, the connection to one that was judged."""
 
 import itertools
-import re
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
 import anyio
@@ -12,18 +12,31 @@ import httpcore
 import httpx
 
 from ...safety.errors import Code, ToolError
+from ...safety.text import clean
 from ...safety.web.addresses import parsed, refusal
-from ...safety.web.urls import Url
+from ...safety.web.urls import Url, is_denied
 from ._http import Http, Page
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-CREDENTIALS = frozenset({"authorization", "cookie", "x-api-key"})
-"""Headers that are dropped for good once a redirect leads to another origin."""
+IMPERSONAL = frozenset(
+    {
+        "accept",
+        "accept-language",
+        "cache-control",
+        "content-type",
+        "if-modified-since",
+        "if-none-match",
+        "range",
+        "user-agent",
+    }
+)
+"""Headers that go on to another origin; tokens have too many names to list, so all others are dropped for good."""
 MAX_ADDRESSES = 64
 """Addresses of one name; more are no honest answer."""
 ATTEMPTS, ATTEMPT_DELAY = 8, 0.25
 """Addresses that are tried, and seconds until the next one is tried beside the last (RFC 8305)."""
 CHUNK = 64 * 1024
+GZIP = b"\x1f\x8b"
 USER_AGENT = "toolbox-mcp"
 
 
@@ -46,7 +59,9 @@ async def page(url: Url, answer: httpx.Response, most: int) -> Page:
         if len(piece) > room:
             is_cut = True
             break
-    return Page(url, answer.status_code, answer.reason_phrase, plain(answer.headers), bytes(kept), is_cut)
+    # The words of the standard: those of the server would stand before the line that says whose words follow.
+    reason = HTTPStatus(answer.status_code).phrase if answer.status_code in {*HTTPStatus} else ""
+    return Page(url, answer.status_code, reason, plain(answer.headers), bytes(kept), is_cut)
 
 
 class Exchange:
@@ -57,7 +72,10 @@ class Exchange:
         self._request = httpx.Request(
             method,
             str(url),
-            headers={"host": url.authority, "accept-encoding": "gzip, identity", **headers},
+            headers=[
+                (name.encode("ascii"), value.encode("latin-1"))
+                for name, value in {"host": url.authority, "accept-encoding": "gzip, identity", **headers}.items()
+            ],
             content=body,
             extensions={"timeout": dict.fromkeys(("connect", "read", "write", "pool"), http.timeout)},
         )
@@ -151,6 +169,8 @@ class _Backend(httpcore.AsyncNetworkBackend):
             raise ToolError(Code.URL_BLOCKED, f"{host} cannot be resolved", "check the name")
         for each in found:
             address = parsed(each)
+            if is_denied(each, self._http.policy):
+                raise ToolError(Code.URL_BLOCKED, f"{host} leads to an address in web_denylist", None)
             why = "no address" if address is None else refusal(address, nat64=self._http.policy.nat64)
             if why and not self._free:
                 raise ToolError(
@@ -223,25 +243,31 @@ async def _decoded(answer: httpx.Response, most: int) -> AsyncIterator[bytes]:
             made += len(piece)
         else:
             left = piece
-            while left and not unzip.eof:
+            while left:
+                if unzip.eof:
+                    if not GZIP.startswith(left[:2]):
+                        return  # What is no further member is padding.
+                    unzip = zlib.decompressobj(31)
                 try:
                     out = unzip.decompress(left, CHUNK)
                 except zlib.error:
                     raise ToolError(Code.FETCH_FAILED, "the compressed body is damaged") from None
-                left = unzip.unconsumed_tail
+                left = unzip.unused_data if unzip.eof else unzip.unconsumed_tail
                 if out:
                     yield out
                     made += len(out)
                 if made > most:
                     return
-            if unzip.eof:
-                return
-        if made > most or raw > most + CHUNK:
+            if raw > most + CHUNK:
+                raise ToolError(Code.FETCH_FAILED, "the compressed body is longer than what it holds")
+        if made > most:
             return
+    if unzip is not None and raw and not unzip.eof:
+        raise ToolError(Code.FETCH_FAILED, "the compressed body ends before its end")
 
 
 def plain(headers: httpx.Headers) -> dict[str, str]:
-    return {name: re.sub(r"[^\x20-\x7e\x80-\uffff]", "", value)[:2000] for name, value in headers.items()}
+    return {name: " ".join(clean(value).split())[:2000] for name, value in headers.items()}
 
 
 def cause(e: BaseException) -> str:

@@ -9,9 +9,11 @@ from pydantic import Field
 
 from ...safety.errors import Code, ToolError
 from ...safety.text import clean
+from ...safety.web.urls import judge
 from ..base import Access, tool
 from ..results import Text
 from ..services import Http, Settings
+from ..settings import ToolSettings
 from ._http import internal_url
 
 ACTIONS = ("info", "version", "dependencies", "search")
@@ -24,8 +26,8 @@ async def gem(
     http: Http,
     settings: Settings,
     action: Annotated[str, Field(description="info, version, dependencies or search")],
-    name: Annotated[str | None, Field(description="of the gem")] = None,
-    query: Annotated[str | None, Field(description="for search")] = None,
+    name: Annotated[str | None, Field(max_length=1000, description="of the gem")] = None,
+    query: Annotated[str | None, Field(max_length=1000, description="for search")] = None,
 ) -> Text:
     """Ask rubygems.org about a Ruby gem: info, latest version, runtime dependencies; or search gems."""
     if action not in ACTIONS:
@@ -66,7 +68,10 @@ async def gem(
 
 
 async def _asked(http: Http, settings: Settings, target: str, name: str = "") -> Any:
-    page = await http.fetch(internal_url(settings.gem_url.rstrip("/") + target), headers={"accept": "application/json"})
+    raw = settings.gem_url.rstrip("/") + target
+    # An operator's own server may be internal; the one of the default is judged like any public address.
+    url = judge(raw, http.policy) if settings.gem_url == ToolSettings.gem_url else internal_url(raw, http.policy)
+    page = await http.fetch(url, headers={"accept": "application/json"}, follow=False)
     if page.status == 404:
         raise ToolError(Code.GEM_NOT_FOUND, f"there is no gem {name}", "action search finds gems")
     if page.status != 200:

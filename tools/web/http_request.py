@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ...safety.errors import Code, ToolError
-from ...safety.web.urls import Headers, WebUrl
+from ...safety.web.urls import METHOD_OVERRIDES, Headers, WebUrl
 from ..base import Access, tool
 from ..results import Text
 from ..services import Http, Parser, Settings
@@ -41,10 +41,11 @@ async def http_request(
     verb = method.strip().upper()
     if verb not in (*FREE, *GATED):
         raise ToolError(Code.BAD_METHOD, f"{method[:40]!r} is not offered", f"one of {', '.join((*FREE, *GATED))}")
-    if verb in GATED and not settings.http_writes:
+    overrides = sorted(METHOD_OVERRIDES & {name.lower() for name in headers or {}})
+    if (verb in GATED or overrides) and not settings.http_writes:
         raise ToolError(
             Code.EXEC_DISABLED,
-            f"{verb} is not enabled",
+            f"{overrides[0] if overrides else verb} is not enabled",
             "the operator can set enable_exec_tools: true, and add http_request to exec_tools where that is a list",
         )
     if follow_redirects and verb not in FREE:
@@ -52,9 +53,9 @@ async def http_request(
     page = await http.fetch(
         url, verb, headers=headers, body=None if body is None else body.encode(), follow=follow_redirects
     )
-    lines = [f"{verb} {page.url} -> {page.status} {page.reason}".rstrip()]
+    lines = [f"{verb} {page.url} -> {page.status} {page.reason}".rstrip(), untrusted(page.url.host)]
     lines += [f"{name}: {page.headers[name]}" for name in _SHOWN if name in page.headers]
     text = await text_of(page, parser, readable=False) if page.body else ""
     cut = f"\n... [body cut at {len(page.body)} bytes]" if page.is_cut else ""
-    lines += [untrusted(page.url.host), "", text + cut] if text else []
+    lines += ["", text + cut] if text else []
     return Text("\n".join(lines), more="ask for a part of it, by the API's own parameters")

@@ -98,7 +98,7 @@ BLOCKED = [
     "http://example.com:8o/", "http://example.com:80:80/", "http://example.com:+80/", "http://example.com:\u0668\u0660/", "http://exa mple.com/", "http://example.com/\n", "http://example.com/\x00",
     "http://example.com/\u2028", "http://example.com/\ufeff", "http://example.com/\u202e", " http://example.com/", "http://-a.com/", "http://a-.com/", "http://a..com/",
     "http://" + "a" * 64 + ".com/", "http://" + "a." * 130 + "com/", "http://example.com/" + "x" * 4096, "http://ex%61mple.com/", "http://example.com%2f@127.0.0.1/",
-    "http://1.2.3/", "http://1.2.3.4.5/", "http://256.1.1.1/", "http://foo.123/", "http://foo.0x7f/",
+    "http://example.com/\ud800", "http://1.2.3/", "http://1.2.3.4.5/", "http://256.1.1.1/", "http://foo.123/", "http://foo.0x7f/",
 ]  # fmt: skip
 ALLOWED = {
     "http://example.com": "http://example.com/",
@@ -145,6 +145,13 @@ def test_public_urls_pass_in_their_plain_form():
         (WebPolicy(private_allow=("[::1]:*",)), "http://[::1]:9/", True),
         (WebPolicy(private_allow=("127.0.0.1:*",)), "http://127.1:9/", False),
         (WebPolicy(private_allow=("localhost:*",), denylist=("localhost",)), "http://localhost/", False),
+        (WebPolicy(denylist=("93.184.216.34",)), "http://[::ffff:93.184.216.34]/", False),
+        (WebPolicy(denylist=("93.184.216.34",), nat64=True), "http://[64:ff9b::93.184.216.34]/", False),
+        (WebPolicy(denylist=("[2606:4700:0:0::1111]",)), "http://[2606:4700::1111]/", False),
+        (WebPolicy(denylist=("::ffff:93.184.216.34",)), "http://93.184.216.34/", False),
+        (WebPolicy(denylist=("b\u00fccher.example",)), "http://a.xn--bcher-kva.example/", False),
+        (WebPolicy(allowlist=("b\u00fccher.example",)), "http://xn--bcher-kva.example/", True),
+        (WebPolicy(denylist=("93.184.216.34",)), "http://93.184.216.35/", True),
     ],
 )
 def test_the_operators_lists_decide(policy, raw, passes):
@@ -178,3 +185,12 @@ def test_a_redirect_is_judged_like_any_url(start, location, there):
         assert str(url.joined(location)) == there
     except ToolError as refused:
         assert refused.code == "url_blocked" and there is None
+
+
+def test_only_what_is_granted_itself_redirects_to_what_is_granted():
+    policy = WebPolicy(private_allow=("localhost:*", "127.0.0.1:3000"))
+    with pytest.raises(ToolError) as refused:
+        judge("http://example.com/", policy).joined("http://localhost:3000/")
+    assert refused.value.code == "url_blocked"
+    assert str(judge("http://localhost:3000/", policy).joined("http://127.0.0.1:3000/")) == "http://127.0.0.1:3000/"
+    assert str(judge("http://localhost:3000/", policy).joined("http://example.com/")) == "http://example.com/"
