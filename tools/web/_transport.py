@@ -5,7 +5,7 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import httpcore
@@ -152,7 +152,8 @@ class _Backend(httpcore.AsyncNetworkBackend):
     def __init__(self, http: Http, free: bool) -> None:
         self._http = http
         self._free = free
-        self._inner = httpcore.AnyIOBackend()
+        # To pyright it may be the stand-in that httpcore has where anyio is missing.
+        self._inner = cast(httpcore.AsyncNetworkBackend, httpcore.AnyIOBackend())
 
     async def connect_tcp(
         self,
