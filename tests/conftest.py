@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         elif folder:
             item.add_marker(FOLDERS[folder])
             # What the tests of a file share is made once.
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+            item.add_marker(pytest.mark.xdist_group("podman" if "container" in item.path.stem else item.path.stem))
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ def test_connects_and_reads_the_tools(servers, transport):
     server = servers[transport]
     assert server["serverInfo"]["name"] == "toolbox-mcp"
     read_file = server["tools"]["read_file"]
-    assert read_file["inputSchema"]["required"] == ["path"]
+    assert {"path", "paths"} <= set(read_file["inputSchema"]["properties"])
     assert read_file["annotations"]["readOnlyHint"] is True
 
 
