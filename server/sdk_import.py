@@ -73,8 +73,8 @@ class _LatePackage(ModuleType):
             raise AttributeError(name)
         # With a timeout: the thread that runs __init__ may wait for a module that this one is importing.
         waited = self._late_lock.acquire(timeout=_COMPLETE_TIMEOUT)
+        loader, self._late_loader = self._late_loader, None
         try:
-            loader, self._late_loader = self._late_loader, None
             if waited and loader is not None:
                 loader.exec_module(self)
         except BaseException:
