@@ -139,9 +139,8 @@ class Container:
             )
             finished = not done.timed_out and done.killed_by is None
         finally:
-            if not finished:
-                with CancelScope(shield=True):
-                    await self._kill(name)
+            with CancelScope(shield=True):
+                await self._remove(name, running=not finished)
         return Result(self._judge(done, job, name), self._engine, _lacking(seccomp))
 
     async def aclose(self) -> None:
@@ -183,13 +182,16 @@ class Container:
             self._filters[network] = str(file)
         return self._filters[network]
 
-    async def _kill(self, name: str) -> None:
-        """Kill by name: the client's end does not end the container. It may still be about to start."""
-        for _ in range(3):
+    async def _remove(self, name: str, *, running: bool) -> None:
+        """Remove by name: the client's end does not end the container, which may still be about to start.
+
+        Also one whose program has ended: the engine's own --rm can be interrupted.
+        """
+        for _ in range(3 if running else 1):
             with contextlib.suppress(ToolError):
-                await self._command(["kill", name], _KILL_SECONDS)
-                removed = await self._command(["rm", "--force", name], _KILL_SECONDS)
-                if removed.exit_code == 0:
+                if running:  # rm alone waits for the program to obey SIGTERM
+                    await self._command(["kill", name], _KILL_SECONDS)
+                if (await self._command(["rm", "--force", name], _KILL_SECONDS)).exit_code == 0 or not running:
                     return
             await asyncio.sleep(0.2)
 
