@@ -124,7 +124,7 @@ def target_reads(base: Path, case: str, engine: Engine, until: Callable[[Count],
     path, one, other = READS[case]
 
     def read() -> bytes:
-        fd, _ = roots.place(path).looked_at().open_target()
+        fd, _ = roots.place(path).with_status().open_target()
         with open(fd, "rb") as file:
             return file.read(1000)
 

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from .errors import Code, ToolError
-from .guard import Guard, Judging
+from .guard import Guard, GuardContext
 from .variables import check_variables
 
 METACHARACTERS = ";&|<>$(){}[]*?!#~`\r\n\0"
 """No executable of an allowlist needs one, and with none of them a name means the same to every shell."""
 
 
-def executable(raw: str, judging: Judging) -> str:
+def executable(raw: str, judging: GuardContext) -> str:
     """Insist on the plain name of an allowed command. `unsafe` lifts the rules on slashes and on the list."""
     if not raw.strip():
         raise ToolError(Code.COMMAND_DENIED, "the command is empty", "name an executable; its arguments go into args")
@@ -33,7 +33,7 @@ def executable(raw: str, judging: Judging) -> str:
             f"{_shown(raw)} contains {found!r}; a command is one name, no shell line",
             "put the arguments into args, each as it is, without quotes",
         )
-    if (path or raw not in allowed) and not judging.lift(f"command {raw}"):
+    if (path or raw not in allowed) and not judging.override(f"command {raw}"):
         raise ToolError(
             Code.COMMAND_DENIED,
             f"{_shown(raw)} is not an allowed command; allowed: {', '.join(allowed) or '(none)'}",
@@ -42,7 +42,7 @@ def executable(raw: str, judging: Judging) -> str:
     return raw
 
 
-def arguments(raw: list[str], judging: Judging) -> list[str]:
+def arguments(raw: list[str], judging: GuardContext) -> list[str]:
     """Insist on arguments that can reach a program: a NUL would end one early."""
     for index, argument in enumerate(raw):
         if "\0" in argument:
@@ -64,7 +64,7 @@ MAX_SCRIPT_ARGUMENTS, MAX_SCRIPT_ARGUMENT = 256, 16 * 1024
 """How many arguments a script may get, and bytes of each."""
 
 
-def script_arguments(raw: list[str], judging: Judging) -> list[str]:
+def script_arguments(raw: list[str], judging: GuardContext) -> list[str]:
     """Insist on arguments that can reach a script and are within its bounds."""
     if len(raw) > MAX_SCRIPT_ARGUMENTS or any(len(each.encode()) > MAX_SCRIPT_ARGUMENT for each in raw):
         raise ToolError(
@@ -77,7 +77,7 @@ MAX_STDIN = 1 << 20
 """Bytes of input that a call may hand to a program."""
 
 
-def program_input(raw: str, judging: Judging) -> bytes:
+def program_input(raw: str, judging: GuardContext) -> bytes:
     """Insist on input within the bound. The handler gets UTF-8."""
     data = raw.encode("utf-8", "surrogatepass")
     if len(data) > MAX_STDIN:
@@ -85,7 +85,7 @@ def program_input(raw: str, judging: Judging) -> bytes:
     return data
 
 
-def variables(raw: dict[str, str | int | float], judging: Judging) -> dict[str, str]:
+def variables(raw: dict[str, str | int | float], judging: GuardContext) -> dict[str, str]:
     """Insist on variables that are bounded, well-formed and not code. Numbers become text."""
     env = {name: value if isinstance(value, str) else json.dumps(value) for name, value in raw.items()}
     check_variables(env)

@@ -6,8 +6,8 @@ from typing import Annotated
 from pydantic import Field
 
 from .errors import Code, ToolError
-from .guard import Guard, Judging
-from .path_jail.roots import Place
+from .guard import Guard, GuardContext
+from .path_jail.roots import JailedPath
 from .text import visible_name
 
 _REF = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_./~^@{}+-]{0,199}")
@@ -15,7 +15,7 @@ _SHOWN = 100
 """Characters of a refused argument that an error repeats."""
 
 
-def ref(raw: str, judging: Judging) -> str:
+def ref(raw: str, judging: GuardContext) -> str:
     """Insist on the name of one commit, as git users type it: no option, no range, no path."""
     if not _REF.fullmatch(raw) or ".." in raw:
         raise ToolError(
@@ -26,7 +26,7 @@ def ref(raw: str, judging: Judging) -> str:
     return raw
 
 
-def ref_range(raw: str, judging: Judging) -> str:
+def ref_range(raw: str, judging: GuardContext) -> str:
     """Insist on the name of a commit, or on two of them with `..` or `...` between; one of the two may be missing."""
     first, dots, second = raw.partition("..")
     if not dots:
@@ -40,14 +40,14 @@ def ref_range(raw: str, judging: Judging) -> str:
     return raw
 
 
-def words(raw: str, judging: Judging) -> str:
+def words(raw: str, judging: GuardContext) -> str:
     """Insist on a text that can be an argument of a program: a NUL would end it early."""
     if "\0" in raw:
         raise ToolError(Code.INVALID_ARGS, "a NUL character cannot be passed to git")
     return _encodable(raw)
 
 
-def message(raw: str, judging: Judging) -> str:
+def message(raw: str, judging: GuardContext) -> str:
     """Insist on a commit message that says something."""
     if "\0" in raw:
         raise ToolError(Code.INVALID_ARGS, "message: a commit message cannot hold a NUL character")
@@ -64,7 +64,7 @@ def _encodable(raw: str) -> str:
     return raw
 
 
-def entries(raw: list[str], judging: Judging) -> list[Place]:
+def entries(raw: list[str], judging: GuardContext) -> list[JailedPath]:
     """Insist on entries inside the roots, a link being the link itself, and on at least one."""
     if not raw:
         raise ToolError(Code.NO_PATHS, "paths is empty", 'name files or folders, or "." for everything')
@@ -83,5 +83,5 @@ GitText = Annotated[str, Guard(words)]
 CommitMessage = Annotated[str, Guard(message)]
 """What a commit says of itself; it reaches git by its standard input."""
 
-GitPaths = Annotated[list[Place], Guard(entries, accepts=Annotated[list[str], Field(max_length=1000)])]
+GitPaths = Annotated[list[JailedPath], Guard(entries, accepts=Annotated[list[str], Field(max_length=1000)])]
 """Entries of a work tree, existing or not."""

@@ -14,7 +14,7 @@ from itertools import chain
 
 from .errors import Code, ToolError
 from .os_errors import refusal
-from .path_jail.roots import Place, Roots
+from .path_jail.roots import JailedPath, Roots
 
 MAX_POINTER = 4096
 """Bytes of a file that holds one path (PATH_MAX)."""
@@ -47,7 +47,7 @@ class Repository:
     git_dir: what belongs to this work tree alone; common_dir: what all work trees of the repository share.
     """
 
-    work_tree: Place
+    work_tree: JailedPath
     git_dir: str
     common_dir: str
     alternates: tuple[str, ...] = field(default=(), repr=False)
@@ -58,7 +58,7 @@ class Repository:
         shown = self.work_tree.shown
         return "" if shown == "." else shown.rstrip("/") + "/"
 
-    def inside(self, place: Place) -> str:
+    def inside(self, place: JailedPath) -> str:
         """Return the path of a place relative to the work tree, `.` for the work tree. ToolError invalid_args outside it."""
         at = place.target().absolute
         tree = self.work_tree.absolute
@@ -73,7 +73,7 @@ class Repository:
         return at[len(tree.rstrip("/")) + 1 :]
 
 
-def find(folder: Place, known: Times) -> Repository:
+def find(folder: JailedPath, known: Times) -> Repository:
     """Return the repository whose work tree a folder is in, having looked at all of its parts that git reads.
 
     known: what earlier calls looked through. ToolError not_a_directory, not_a_repo, refused.
@@ -97,7 +97,7 @@ def find(folder: Place, known: Times) -> Repository:
 
 
 class _Looking:
-    def __init__(self, roots: Roots, tree: Place, known: Times) -> None:
+    def __init__(self, roots: Roots, tree: JailedPath, known: Times) -> None:
         self._roots = [os.path.realpath(folder) for folder in roots.folders]
         self._tree = tree
         self._known = known

@@ -12,7 +12,7 @@ from .policy import Policy
 
 
 @dataclass
-class Judging:
+class GuardContext:
     """What the guards of one call share: the policy, and whether the operator granted `unsafe`.
 
     overrides collects what `unsafe` lifted; refusals what the guards refused, in the order of the parameters.
@@ -23,7 +23,7 @@ class Judging:
     overrides: list[str] = field(default_factory=list)
     refusals: list[ToolError] = field(default_factory=list)
 
-    def lift(self, detail: str) -> bool:
+    def override(self, detail: str) -> bool:
         """Tell whether a guard lets pass what it would refuse, and note that it did."""
         if self.unsafe:
             self.overrides.append(detail)
@@ -39,13 +39,13 @@ class Guard:
     own code answers for it instead of invalid_args.
     """
 
-    check: Callable[[Any, Judging], Any]
+    check: Callable[[Any, GuardContext], Any]
     accepts: Any = str
     raw: bool = False
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def run(value: Any, info: ValidationInfo) -> Any:
-            assert isinstance(info.context, Judging)
+            assert isinstance(info.context, GuardContext)
             try:
                 return self.check(value, info.context)
             except ToolError as refusal:

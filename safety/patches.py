@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from .errors import Code, ToolError
-from .guard import Guard, Judging
-from .path_jail.roots import Place, Roots
+from .guard import Guard, GuardContext
+from .path_jail.roots import JailedPath, Roots
 from .text import visible_name
 
 Mark = Literal[" ", "+", "-"]
@@ -56,14 +56,14 @@ class Hunk:
 class FilePatch:
     """What happens to one file. old: None where it is created; new: None where it is removed. executable: None keeps it."""
 
-    old: Place | None
-    new: Place | None
+    old: JailedPath | None
+    new: JailedPath | None
     hunks: Sequence[Hunk]
     executable: bool | None = None
     copied: bool = False
 
     @property
-    def place(self) -> Place:
+    def place(self) -> JailedPath:
         """The file after the change, or the one that is removed."""
         place = self.new or self.old
         assert place
@@ -84,7 +84,7 @@ class _Raw:
     hunks: list[Hunk] = field(default_factory=list)
 
 
-def patch(raw: str, judging: Judging) -> list[FilePatch]:
+def patch(raw: str, judging: GuardContext) -> list[FilePatch]:
     """Return what a patch says. ToolError empty_patch, patch_failed, refused, path_denied, protected_path."""
     if not raw.strip():
         raise ToolError(Code.EMPTY_PATCH, "the patch is empty")
@@ -115,7 +115,7 @@ def _judged(raw: _Raw, roots: Roots) -> FilePatch:
     return FilePatch(old, new, raw.hunks, raw.executable, raw.copies)
 
 
-def _place(raw: str, roots: Roots) -> Place:
+def _place(raw: str, roots: Roots) -> JailedPath:
     place = roots.place(raw, follow=False)
     if not place.parts:
         raise ToolError(Code.IS_A_DIRECTORY, f"{place.shown} is a folder")

@@ -3,8 +3,8 @@
 from typing import Annotated
 
 from .errors import Code, ToolError
-from .guard import Guard, Judging
-from .path_jail.roots import Place
+from .guard import Guard, GuardContext
+from .path_jail.roots import JailedPath
 from .text import visible_name
 
 MAX_PATHS = 20
@@ -12,14 +12,14 @@ MAX_PATHS = 20
 
 
 def _guard(*, follow: bool = True, write: bool = False, liftable: bool = False) -> Guard:
-    def judge(raw: str, judging: Judging, unconfined: bool) -> Place:
+    def judge(raw: str, judging: GuardContext, unconfined: bool) -> JailedPath:
         place = judging.policy.roots.place(raw, follow=follow, unconfined=unconfined)
         if write:
             place.check_writable()
             return place
-        return place.looked_at()
+        return place.with_status()
 
-    def check(raw: str, judging: Judging) -> Place:
+    def check(raw: str, judging: GuardContext) -> JailedPath:
         try:
             return judge(raw, judging, unconfined=False)
         except ToolError as refused:
@@ -27,37 +27,37 @@ def _guard(*, follow: bool = True, write: bool = False, liftable: bool = False) 
                 raise
             # What is refused without confinement too (malformed, no permission) is not an override.
             place = judge(raw, judging, unconfined=True)
-            judging.lift(f"path {place.shown}")
+            judging.override(f"path {place.shown}")
             return place
 
     return Guard(check)
 
 
-ProjectPath = Annotated[Place, _guard()]
+ProjectPath = Annotated[JailedPath, _guard()]
 """Anything inside the roots, existing or not. Links are followed while they stay inside."""
 
-WritePath = Annotated[Place, _guard(write=True)]
+WritePath = Annotated[JailedPath, _guard(write=True)]
 """A place to write to: inside the roots, and nothing that is protected."""
 
-EntryPath = Annotated[Place, _guard(follow=False)]
+EntryPath = Annotated[JailedPath, _guard(follow=False)]
 """An entry inside the roots: where it is a link, the link itself."""
 
-WriteEntry = Annotated[Place, _guard(follow=False, write=True)]
+WriteEntry = Annotated[JailedPath, _guard(follow=False, write=True)]
 """An entry to move or remove: a link itself, and nothing that is protected."""
 
-UnsafePath = Annotated[Place, _guard(liftable=True)]
+UnsafePath = Annotated[JailedPath, _guard(liftable=True)]
 """As ProjectPath, and anywhere once the operator granted `unsafe`."""
 
-UnsafeWritePath = Annotated[Place, _guard(write=True, liftable=True)]
+UnsafeWritePath = Annotated[JailedPath, _guard(write=True, liftable=True)]
 """As WritePath, and anywhere once the operator granted `unsafe`; protected places stay so."""
 
 
-def _each(raw: list[str], judging: Judging) -> tuple[tuple[str, Place | ToolError], ...]:
+def _each(raw: list[str], judging: GuardContext) -> tuple[tuple[str, JailedPath | ToolError], ...]:
     """Return each path with its place, or with the refusal."""
     if len(raw) > MAX_PATHS:
         raise ToolError(Code.INVALID_ARGS, f"paths: expected at most {MAX_PATHS}")
     guard = _guard(liftable=True)
-    out: list[tuple[str, Place | ToolError]] = []
+    out: list[tuple[str, JailedPath | ToolError]] = []
     for path in raw:
         try:
             out.append((visible_name(path), guard.check(path, judging)))
@@ -66,5 +66,5 @@ def _each(raw: list[str], judging: Judging) -> tuple[tuple[str, Place | ToolErro
     return tuple(out)
 
 
-UnsafePaths = Annotated[tuple[tuple[str, Place | ToolError], ...], Guard(_each, accepts=list[str])]
+UnsafePaths = Annotated[tuple[tuple[str, JailedPath | ToolError], ...], Guard(_each, accepts=list[str])]
 """Several paths, each judged as UnsafePath; what is refused stands in its place."""

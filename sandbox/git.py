@@ -23,7 +23,7 @@ from anyio import to_thread
 from ..safety.errors import Code, ToolError, not_installed
 from ..safety.git_repo import Repository, Times, find
 from ..safety.os_errors import refusal
-from ..safety.path_jail.roots import Place
+from ..safety.path_jail.roots import JailedPath
 from ..safety.text import clean
 from .linux.zygote_client import Zygote
 from .process.capture import Capture
@@ -159,13 +159,13 @@ class Git:
             await to_thread.run_sync(partial(shutil.rmtree, self._folder, ignore_errors=True))
             self._folder = None
 
-    async def repository(self, folder: Place) -> Repository:
+    async def repository(self, folder: JailedPath) -> Repository:
         """Return the repository that a folder is in. ToolError unavailable, not_a_directory, not_a_repo, refused."""
         if self.settings.binary is None:
             raise not_installed("git")
         return await to_thread.run_sync(self._found, folder)
 
-    def _found(self, folder: Place) -> Repository:
+    def _found(self, folder: JailedPath) -> Repository:
         try:
             return find(folder, self._known)
         except OSError as e:
@@ -418,7 +418,7 @@ class GitReads:
 
     _git: Git
 
-    async def repository(self, folder: Place) -> Repository:
+    async def repository(self, folder: JailedPath) -> Repository:
         """Return the repository that a folder is in. ToolError unavailable, not_a_directory, not_a_repo, refused."""
         return await self._git.repository(folder)
 

@@ -51,7 +51,7 @@ class Pool:
     @property
     def waiting(self) -> tuple[int, ...]:
         """The pids of the supervisors whose programs wait, in the order in which they will be used."""
-        return tuple(process.pid for process in self._waiting if process.lives())
+        return tuple(process.pid for process in self._waiting if process.is_alive())
 
     async def run(self, stdin: bytes) -> Result:
         """Run the job with a text on stdin, in a program that waits or else in a fresh one. Raises ToolError."""
@@ -80,7 +80,7 @@ class Pool:
     async def _next(self) -> SupervisedProcess | None:
         while self._waiting:
             process = self._waiting.popleft()
-            if process.lives():
+            if process.is_alive():
                 return process
             # Killed by somebody, such as the kernel when memory ran short.
             await self._backend.discard(process)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..safety.errors import Code, ToolError
-from ..safety.path_jail.roots import Place
+from ..safety.path_jail.roots import JailedPath
 from .isolate.worker import Worker
 from .process.background import TERM_SECONDS, BackgroundProcess, Output, Status, start_background
 from .process.pattern import Pattern
@@ -109,14 +109,14 @@ class Processes:
         name: str | None,
         stdin: bool,
         pty: bool,
-        work_dir: Place | None = None,
+        work_dir: JailedPath | None = None,
         env: Mapping[str, str] | None = None,
     ) -> _Entry:
         """Start a process for an owner, in the base where work_dir is None; env comes above that of all programs."""
         if self._closed:
             raise ToolError(Code.CANCELLED, "the server is shutting down")
         live = self._starting + sum(
-            entry.process.lives for entries in self._owners.values() for entry in entries.values()
+            entry.process.is_alive for entries in self._owners.values() for entry in entries.values()
         )
         if live >= self._limit:
             raise ToolError(
@@ -148,7 +148,7 @@ class Processes:
             raise ToolError(Code.CANCELLED, "the server is shutting down")
         entries = self._owners.setdefault(owner, {})
         entries[id_] = entry = _Entry(id_, name, shlex.join(argv), process)
-        ended = sorted((e for e in entries.values() if not e.process.lives), key=lambda e: e.process.ended or 0)
+        ended = sorted((e for e in entries.values() if not e.process.is_alive), key=lambda e: e.process.ended or 0)
         for old in ended[: max(0, len(ended) - KEPT)]:
             self.forget(owner, old.id)
         return entry
@@ -198,7 +198,7 @@ class OwnedProcesses:
         name: str | None = None,
         stdin: bool = False,
         pty: bool = False,
-        work_dir: Place | None = None,
+        work_dir: JailedPath | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Listed:
         """Start a process. ToolError: too_many_processes, unavailable, unsupported_platform, not_a_directory."""

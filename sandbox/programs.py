@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..safety.errors import not_installed
-from ..safety.path_jail.roots import Place
+from ..safety.path_jail.roots import JailedPath
 from .environment import PROJECT_BIN, PROJECT_TOOLS, which
 from .linux.zygote_client import Zygote
 from .process.capture import Capture
@@ -53,7 +53,7 @@ class Programs:
         argv: Sequence[str],
         *,
         timeout: float,
-        work_dir: Place | None = None,
+        work_dir: JailedPath | None = None,
         env: Mapping[str, str] | None = None,
         stdin: bytes = b"",
         capture: Capture | None = None,
@@ -97,7 +97,7 @@ class Toolchains(Programs):
 
 
 @contextmanager
-def entered(work_dir: Place | None) -> Iterator[int | None]:
+def entered(work_dir: JailedPath | None) -> Iterator[int | None]:
     """Hold a descriptor of a folder while a program starts in it; None for the base. ToolError(not_a_directory)."""
     descriptor = work_dir.open_folder() if work_dir else None
     try:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from ..safety.errors import Code, ToolError
-from ..safety.path_jail.roots import Place
+from ..safety.path_jail.roots import JailedPath
 from .environment import from_login, inherit, layered, which
 from .linux.zygote_client import Zygote
 from .process.capture import Capture
@@ -142,13 +142,13 @@ class ShellRunner:
         return layered((self._env, base, *layers))
 
     async def run(
-        self, shell: Shell, command: str, *, cwd: Place | None, env: Mapping[str, str], timeout: float
+        self, shell: Shell, command: str, *, cwd: JailedPath | None, env: Mapping[str, str], timeout: float
     ) -> Ran:
         """Run one command, which has been checked, to its end. cwd: None for the base. timeout in seconds."""
         return await self.run_argv(shell.argv(command), cwd=cwd, env=env, timeout=timeout)
 
     async def run_argv(
-        self, argv: Sequence[str], *, cwd: Place | None, env: Mapping[str, str], timeout: float, stdin: bytes = b""
+        self, argv: Sequence[str], *, cwd: JailedPath | None, env: Mapping[str, str], timeout: float, stdin: bytes = b""
     ) -> Ran:
         """Run a program as a shell command is run: the tail of its output is kept, SIGTERM comes before SIGKILL."""
         descriptor = cwd.open_folder() if cwd else None
@@ -229,7 +229,7 @@ class ShellSession:
     """What commands of one session share."""
 
     id: str
-    work_dir: Place | None = None
+    work_dir: JailedPath | None = None
     env: dict[str, str] = field(default_factory=dict)
 
 

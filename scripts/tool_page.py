@@ -61,7 +61,7 @@ def _section(tool: Tool) -> str:
     out = [f"\n### {tool.name}\n\n*{access[0].upper()}{access[1:]}.{record}*\n\n{tool.description.strip()}\n"]
     same = THE_EXEC_FIELDS if tool.record is ExecResult else ""
     fields = f"\nFields: {same or _fields(tool.record)}.\n" if tool.record else ""
-    properties = tool.wire().input_schema.get("properties", {})
+    properties = tool.to_mcp().input_schema.get("properties", {})
     if not properties:
         return "".join([*out, "\nIt takes no arguments.\n", fields])
     # The listing leaves bounds out.

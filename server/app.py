@@ -21,7 +21,7 @@ from .call.approvals import ClientAsk
 from .call.context import call_context
 from .call.pipeline import Pipeline
 from .resources.resources import Resources
-from .resources.sessions import Owners
+from .resources.sessions import SessionStore
 from .transports.caller import Caller, at_session_end, caller
 
 NAME = "toolbox-mcp"
@@ -49,7 +49,7 @@ def instructions(listed: Collection[str], folders: Sequence[Path], *, closed: bo
     return "\n".join(filter(None, lines))
 
 
-def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[Any]:
+def build(pipeline: Pipeline, owners: SessionStore, resources: Resources) -> Server[Any]:
     """Return a server that lists the exposed tools, answers their calls and shows the resources of each caller."""
     exposure = pipeline.exposure
 
@@ -57,11 +57,11 @@ def build(pipeline: Pipeline, owners: Owners, resources: Resources) -> Server[An
     def listing() -> t.ListToolsResult:
         # At the first request: the schemas take longer than all else between the imports and the answer to initialize.
         return t.ListToolsResult(
-            tools=[exposure.tools[name].wire(structured=pipeline.structured) for name in exposure.listed]
+            tools=[exposure.tools[name].to_mcp(structured=pipeline.structured) for name in exposure.listed]
         )
 
     def schema(name: str) -> Mapping[str, Any] | None:
-        return exposure.tools[name].wire().input_schema if name in exposure.tools else None
+        return exposure.tools[name].to_mcp().input_schema if name in exposure.tools else None
 
     def arrive(ctx: ServerRequestContext[Any, Any]) -> Caller:
         who = caller(ctx)

@@ -32,17 +32,17 @@ from ..tools.web._search import Brave, Engine, SearXng, Tavily
 from .app import build
 from .budget.budget import Budget
 from .budget.tokenizers import tokenizer_for
-from .call.exposure import Exposure, Gate, expose
+from .call.exposure import Exposure, ExposurePolicy, expose
 from .call.override_log import unsafe_logger
 from .call.pipeline import Pipeline, Rules
 from .config.errors import ConfigError
 from .config.load import Config
-from .config.user_dirs import root_around
+from .config.user_dirs import containing_root
 from .records.recorder import Records
 from .resources.resources import Resources
-from .resources.sessions import Owners
+from .resources.sessions import SessionStore
 from .resources.subscriptions import Updates
-from .services import Parts, noting, providers
+from .services import Services, noting, providers
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def exposure(config: Config, catalogue: Iterable[Tool] | None = None) -> Exposur
     toolsets = {"all": None, "none": ()}[config.toolsets] if isinstance(config.toolsets, str) else config.toolsets
     return expose(
         load_tools() if catalogue is None else catalogue,
-        Gate(
+        ExposurePolicy(
             toolsets=toolsets,
             enable_exec_tools=config.enable_exec_tools,
             exec_tools=None if config.exec_tools == "all" else config.exec_tools,
@@ -72,7 +72,7 @@ def exposure(config: Config, catalogue: Iterable[Tool] | None = None) -> Exposur
 
 
 @asynccontextmanager
-async def assembled(
+async def build_server(
     config: Config, env: Mapping[str, str], catalogue: Iterable[Tool] | None = None
 ) -> AsyncIterator[Toolbox]:
     """Put the server together; with the block everything that it opened or started ends.
@@ -93,7 +93,7 @@ async def assembled(
         if config.records:
             records = await stack.enter_async_context(_records(config))
         settings = tool_settings(config, env)
-        env = outside_roots(env, lambda folder: root_around(Path(folder, "any"), roots.folders) is not None)
+        env = outside_roots(env, lambda folder: containing_root(Path(folder, "any"), roots.folders) is not None)
         passed = scrub(env, config.env_passthrough)
         sandbox = Sandbox(sandbox_settings(config, env))
         stack.push_async_callback(sandbox.aclose)
@@ -136,7 +136,7 @@ async def assembled(
             config.web_allowlist, config.web_denylist, config.web_ports, config.web_private_allow, config.web_nat64
         )
         http = Http(web, config.http_timeout, config.max_fetch_bytes, config.max_redirects)
-        parts = Parts(
+        parts = Services(
             http=http,
             engine=search_engine(config, http),
             settings=settings,
@@ -145,7 +145,7 @@ async def assembled(
             ripgrep=ripgrep,
             git=git,
             sandbox=sandbox,
-            owners=Owners(on_drop=forget),
+            owners=SessionStore(on_drop=forget),
             toolchains=Toolchains(base, inherit(env), config.project_bin, config.project_tools, zygote=zygote),
             processes=processes,
             shells=shells,

@@ -19,11 +19,11 @@ from ..tools.undo.journal import Journal
 from ..tools.web._http import Http
 from ..tools.web._search import Engine, Tavily
 from .call.call import Call, Provider
-from .resources.sessions import Owners
+from .resources.sessions import SessionStore
 
 
 @dataclass(frozen=True)
-class Parts:
+class Services:
     """The objects that live as long as the server."""
 
     settings: ToolSettings
@@ -32,7 +32,7 @@ class Parts:
     ripgrep: Ripgrep
     git: Git
     sandbox: Sandbox
-    owners: Owners
+    owners: SessionStore
     toolchains: Toolchains
     processes: Processes
     shells: ShellRunner
@@ -42,7 +42,7 @@ class Parts:
     outlines: Outlines = field(default_factory=Outlines)
 
 
-def providers(parts: Parts) -> Mapping[type, Provider]:
+def providers(parts: Services) -> Mapping[type, Provider]:
     """Return, for each type of service, how a call gets its object."""
 
     def session(call: Call) -> Session:
@@ -75,7 +75,7 @@ def providers(parts: Parts) -> Mapping[type, Provider]:
     }
 
 
-def noting(parts: Parts) -> Callable[[Call], None]:
+def noting(parts: Services) -> Callable[[Call], None]:
     """Return what notes, in the history of its session, each call that may change files."""
 
     def note(call: Call) -> None:

@@ -22,17 +22,17 @@ from toolbox_mcp.sandbox.shell import ShellRunner, ShellSessions
 from toolbox_mcp.server.app import build
 from toolbox_mcp.server.budget.budget import Budget
 from toolbox_mcp.server.budget.tokenizers import tokenizer_for
-from toolbox_mcp.server.call.exposure import Gate, expose
+from toolbox_mcp.server.call.exposure import ExposurePolicy, expose
 from toolbox_mcp.server.call.pipeline import Pipeline, Rules
 from toolbox_mcp.server.resources.resources import Resources
-from toolbox_mcp.server.resources.sessions import Owners
+from toolbox_mcp.server.resources.sessions import SessionStore
 from toolbox_mcp.server.resources.subscriptions import Updates
-from toolbox_mcp.server.services import Parts, noting, providers
+from toolbox_mcp.server.services import Services, noting, providers
 from toolbox_mcp.tools.catalogue import load_tools
 from toolbox_mcp.tools.settings import ToolSettings
 from toolbox_mcp.tools.web._http import Http
 
-OPEN = Gate(enable_exec_tools=True, enable_shell=True)
+OPEN = ExposurePolicy(enable_exec_tools=True, enable_shell=True)
 
 TESTS = Path(__file__).parent
 FOLDERS = {TESTS / "interop": "slow", TESTS / "sandbox" / "escapes": "attack"}
@@ -91,7 +91,7 @@ class Box:
         self.catalogue = load_tools()
         self.overrides: list[tuple[str, str]] = []
         self.sandbox = SandboxSettings(state=root.parent / "state", temp=root.parent, home="/nonexistent", env=self.env)
-        self.owners = Owners()
+        self.owners = SessionStore()
         self.updates = Updates()
         self._client: Client | None = None
         self._owner: asyncio.Task[None] | None = None
@@ -124,7 +124,7 @@ class Box:
                 auto=self.settings.shell_sandbox == "auto",
                 **self.shell,
             )
-            parts = Parts(
+            parts = Services(
                 settings=self.settings,
                 programs=programs,
                 worker=worker,

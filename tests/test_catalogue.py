@@ -34,7 +34,7 @@ def test_a_tool_has_the_name_and_group_of_its_file_and_a_test_file_of_its_own() 
 def test_all_four_annotations_are_sent_and_only_what_changes_nothing_is_read_only() -> None:
     failed = []
     for tool in TOOLS:
-        told = tool.wire().annotations
+        told = tool.to_mcp().annotations
         assert told is not None
         sent = (told.read_only_hint, told.destructive_hint, told.idempotent_hint, told.open_world_hint)
         if None in sent or (told.read_only_hint and tool.access not in (Access.READ, Access.NET)):
@@ -45,7 +45,7 @@ def test_all_four_annotations_are_sent_and_only_what_changes_nothing_is_read_onl
 def test_a_schema_is_an_object_without_noise() -> None:
     failed = []
     for tool in TOOLS:
-        schema, output = tool.wire().input_schema, tool.wire().output_schema
+        schema, output = tool.to_mcp().input_schema, tool.to_mcp().output_schema
         noise = {"anyOf", "oneOf", "allOf", "$defs", "title", "$ref"} & schema.keys()
         if noise or schema["type"] != "object" or (output and output["type"] != "object"):
             failed.append((tool.name, noise))

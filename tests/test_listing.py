@@ -10,6 +10,8 @@ PER_TOOL = 150
 
 
 def test_the_default_listing_stays_within_its_tokens() -> None:
-    listed = [tool.wire().model_dump(by_alias=True, exclude_none=True, mode="json") for tool in TOOLS if not tool.gated]
+    listed = [
+        tool.to_mcp().model_dump(by_alias=True, exclude_none=True, mode="json") for tool in TOOLS if not tool.needs_exec
+    ]
     text = json.dumps({"tools": listed}, separators=(",", ":"))
     assert tokenizer_for("gpt-4o").count(text) < PER_TOOL * len(listed)

@@ -15,7 +15,7 @@ SCHEMAS = Path(__file__).parent / "schemas"
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_clients_see_what_was_reviewed(tool: Tool) -> None:
     """A changed file here is a changed interface. UPDATE_SCHEMAS=1 rewrites it."""
-    wire = tool.wire().model_dump(by_alias=True, exclude_none=True, mode="json")
+    wire = tool.to_mcp().model_dump(by_alias=True, exclude_none=True, mode="json")
     seen = json.dumps({"access": tool.access, **wire}, indent=2) + "\n"
     file = SCHEMAS / f"{tool.name}.json"
     if os.environ.get("UPDATE_SCHEMAS"):

@@ -41,7 +41,7 @@ HINTS: Mapping[Access, ToolAnnotations] = {
 }
 """readOnly, destructive, idempotent and openWorld of each class. All four are always sent: the defaults are the worst case."""
 
-MAY_ASK: Mapping[Access, frozenset[Access]] = {
+ALLOWED_SERVICES: Mapping[Access, frozenset[Access]] = {
     Access.READ: frozenset(Access),
     Access.STATE: frozenset({Access.STATE, Access.WRITE, Access.EXEC}),
     Access.NET: frozenset({Access.NET, Access.WRITE, Access.EXEC}),
@@ -88,11 +88,11 @@ class Tool:
     run: Handler = field(repr=False)
 
     @property
-    def gated(self) -> bool:
+    def needs_exec(self) -> bool:
         """Tell whether the tool needs enable_exec_tools."""
         return self.access in _GATED
 
-    def wire(self, *, structured: bool = False) -> WireTool:
+    def to_mcp(self, *, structured: bool = False) -> WireTool:
         """Return the tool as MCP lists it. structured: with the schema of its record, where it answers with one."""
         return self._structured if structured and self.record and not self.record.holds_images else self._wire
 
@@ -136,7 +136,7 @@ def tool(
             service = _service(annotated[argument])
             if service:
                 kind, least = service
-                if access not in MAY_ASK[least]:
+                if access not in ALLOWED_SERVICES[least]:
                     raise TypeError(f"{name} asks for {kind.__name__}, so its access is {least}, not {access}")
                 services[argument] = kind
             else:

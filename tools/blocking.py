@@ -31,11 +31,11 @@ IDLE = 10.0
 """Seconds after which a thread that has nothing to do may end."""
 
 
-class GivenUp(Exception):
+class WorkCancelled(Exception):
     """Nobody waits for the work any more."""
 
 
-class Turn:
+class WorkContext:
     """What work may ask of the call that it is done for, and leave to its thread."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Turn:
     def check(self) -> None:
         """Raise GivenUp where the call has been given up."""
         if self._given_up:
-            raise GivenUp
+            raise WorkCancelled
 
     def let_go(self, fd: int) -> None:
         """Have a descriptor closed when the result of the work is on its way: the last one of a file frees its blocks."""
@@ -70,7 +70,7 @@ async def writing(work: Callable[[], T]) -> T:
     return await _done(_Job(lambda _: work()))
 
 
-async def changing(work: Callable[[Turn], T]) -> T:
+async def changing(work: Callable[[WorkContext], T]) -> T:
     """Do work as writing() does, that wants to know of the call, or lets go of files.
 
     Its result is returned also where the call is cancelled meanwhile; GivenUp, raised by work, ends such a call.
@@ -78,14 +78,14 @@ async def changing(work: Callable[[Turn], T]) -> T:
     return await _done(_Job(work))
 
 
-class _Job(Turn, Generic[T]):
+class _Job(WorkContext, Generic[T]):
     """One piece of work on its way through a thread.
 
     Where it is wanted outside of any task, the loop's own thread may wait for it: that spares a task, its scopes and the way
     back through the loop, which take longer than the work of a small call.
     """
 
-    def __init__(self, work: Callable[[Turn], T]) -> None:
+    def __init__(self, work: Callable[[WorkContext], T]) -> None:
         super().__init__()
         self._work = work
         self._loop = asyncio.get_running_loop()
@@ -170,7 +170,7 @@ class _Job(Turn, Generic[T]):
     @property
     def refuses(self) -> bool:
         """Tell whether the work ended as its call was given up."""
-        return isinstance(self._failure, GivenUp)
+        return isinstance(self._failure, WorkCancelled)
 
     def outcome(self) -> T:
         """Return the result, or raise what the work raised; once."""

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 MAX_JSON = 2**20
 """Characters of a text that is looked at for being JSON; none so long leaves the server uncut."""
 
-How = str | Callable[[str], str | None] | None
+MoreHint = str | Callable[[str], str | None] | None
 """How to get what a cut leaves out: words such as `narrow the path`, or a function from the kept head to such words."""
 
 
@@ -43,15 +43,15 @@ def truncation(*texts: Fitted) -> dict[str, Any]:
 class Budget(Protocol):
     """The token budget, as results see it."""
 
-    def fit(self, text: str, how: How = None) -> Fitted:
+    def fit(self, text: str, how: MoreHint = None) -> Fitted:
         """Cut text to the budget."""
         ...
 
-    def fit_streams(self, stdout: str, stderr: str, how: How = None) -> tuple[Fitted, Fitted]:
+    def fit_streams(self, stdout: str, stderr: str, how: MoreHint = None) -> tuple[Fitted, Fitted]:
         """Cut the two streams of a program to the budget they share."""
         ...
 
-    def head(self, text: str, how: How = None) -> Fitted:
+    def head(self, text: str, how: MoreHint = None) -> Fitted:
         """Cut text to whole lines from its start, with a last line that says what is missing."""
         ...
 
@@ -129,7 +129,7 @@ class Text:
     """Plain text, cut to the budget; more says how to get the rest."""
 
     body: str
-    more: How = None
+    more: MoreHint = None
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     @property

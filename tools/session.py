@@ -32,7 +32,7 @@ class SeenFiles:
 
     _etags: OrderedDict[str, str] = field(default_factory=OrderedDict)
 
-    def saw(self, path: str, etag: str) -> None:
+    def record(self, path: str, etag: str) -> None:
         """Remember the state of a file."""
         self._etags[path] = etag
         self._etags.move_to_end(path)
@@ -46,7 +46,7 @@ class SeenFiles:
     def changed(self, path: str, before: str, after: str) -> None:
         """Note that this session changed a part of a file, unless it holds what the session has never seen."""
         if self._etags.get(path, before) == before:
-            self.saw(path, after)
+            self.record(path, after)
 
     def moved(self, old: str, new: str) -> None:
         """Note that a file or folder has another path; what was there is gone."""
@@ -54,7 +54,7 @@ class SeenFiles:
         self.forget(new)
         for path, etag in known.items():
             del self._etags[path]
-            self.saw(new + path[len(old) :], etag)
+            self.record(new + path[len(old) :], etag)
 
     def forget(self, path: str) -> None:
         """Forget a file that went away, or a folder and all below it."""

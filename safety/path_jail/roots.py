@@ -14,13 +14,13 @@ from pathlib import Path
 from ..errors import Code, ToolError
 from ..os_errors import refusal
 from ..text import visible_name
-from ..writes.file_version import Seen
+from ..writes.file_version import FileVersion
 from ..writes.locks import Locks
 from .openat2 import openat2
 from .opening import MAX_PATH, Engine, Links, Opener, Root, normal
 from .protected import OF_GIT, Aliases, Protected, identity
 
-__all__ = ["Engine", "Place", "Roots", "Writable"]
+__all__ = ["Engine", "JailedPath", "Roots", "Writable"]
 
 MAX_NAME = 255
 """Bytes in one component (NAME_MAX on the usual file systems)."""
@@ -76,7 +76,7 @@ class Roots:
         self._inside = Opener(self._find, call=call, block_symlinks=block_symlinks, no_xdev=no_xdev)
         self._anywhere = Opener(self._find_anywhere, call=call, block_symlinks=block_symlinks, no_xdev=False)
 
-    def place(self, raw: str, *, follow: bool = True, unconfined: bool = False) -> "Place":
+    def place(self, raw: str, *, follow: bool = True, unconfined: bool = False) -> "JailedPath":
         """Turn a path as a client gives it into a place. Opens nothing.
 
         `..` is taken out of the text, as editors and shells show it, before any link is followed. follow:
@@ -86,11 +86,11 @@ class Roots:
         parts = self._parse(raw)
         links = Links.FOLLOW if follow else Links.ENTRY
         if unconfined:
-            return Place(self, self._system, parts, links)
+            return JailedPath(self, self._system, parts, links)
         found = self._find(parts)
         if found is None:
             raise _outside(visible_name(raw))
-        return Place(self, *found, links)
+        return JailedPath(self, *found, links)
 
     @property
     def descriptors(self) -> tuple[int, ...]:
@@ -147,7 +147,7 @@ class Roots:
 
 
 @dataclass(frozen=True)
-class Place:
+class JailedPath:
     """A root and the names below it. A value: nothing is open until asked.
 
     Each method opens beneath the root's descriptor anew, so what is checked is what is used. All raise
@@ -159,7 +159,7 @@ class Place:
     parts: tuple[str, ...]
     links: Links = Links.FOLLOW
     was_file: bool = field(default=False, repr=False, compare=False)
-    """Whether a regular file was there, maybe behind links, when looked_at() looked."""
+    """Whether a regular file was there, maybe behind links, when with_status() looked."""
 
     @property
     def absolute(self) -> str:
@@ -216,12 +216,12 @@ class Place:
             raise ToolError(Code.NOT_A_FILE, f"{self.shown} is a folder", "list_directory shows what is in it")
         raise ToolError(Code.NOT_A_FILE, f"{self.shown} is not a regular file")
 
-    def open_target(self) -> tuple[int, "Place"]:
+    def open_target(self) -> tuple[int, "JailedPath"]:
         """Return a read descriptor of a regular file, and target(), which is what was opened. Raises as open_file."""
         # What a guard has seen to be a file is not looked at again. Something else that came into its place since is opened
         # without waiting for it, and found out; no link is followed to it.
         if self.was_file:
-            at = Place(self.roots, self.root, self.parts, Links.NONE)
+            at = JailedPath(self.roots, self.root, self.parts, Links.NONE)
             with suppress(OSError):
                 fd = at._open(os.O_RDONLY)
                 if stat.S_ISREG(os.fstat(fd).st_mode):
@@ -271,7 +271,7 @@ class Place:
         finally:
             os.close(fd)
 
-    def target(self) -> "Place":
+    def target(self) -> "JailedPath":
         """Return the place with every link followed, which no link can lead elsewhere afterwards.
 
         The target need not exist. An entry place keeps its last component. ToolError path_denied where a
@@ -279,7 +279,7 @@ class Place:
         """
         return self if self.links is Links.NONE else self.target_seen()[0]
 
-    def target_seen(self) -> tuple["Place", os.stat_result | None]:
+    def target_seen(self) -> tuple["JailedPath", os.stat_result | None]:
         """Return target(), and its status where that came up on the way."""
         opener = self.roots.opener(self.root)
         status = opener.plain_status(self.root, self.parts, self.links)
@@ -287,25 +287,25 @@ class Place:
             return self, status
         if status is not None:
             is_file = stat.S_ISREG(status.st_mode)
-            return Place(self.roots, self.root, self.parts, Links.NONE, was_file=is_file), status
+            return JailedPath(self.roots, self.root, self.parts, Links.NONE, was_file=is_file), status
         try:
             with opener.visit(self.root, self.parts, self.links) as spot:
-                return Place(self.roots, spot.root, spot.parts, Links.NONE), None
+                return JailedPath(self.roots, spot.root, spot.parts, Links.NONE), None
         except OSError as e:
             raise refusal(e, self.shown) from None
 
-    def child(self, name: str) -> "Place":
+    def child(self, name: str) -> "JailedPath":
         """Return the place of one name in this folder. ToolError path_denied when it is not a plain name."""
         if name in ("", ".", "..") or "/" in name or "\0" in name or len(os.fsencode(name)) > MAX_NAME:
             raise ToolError(Code.PATH_DENIED, f"{visible_name(name)} is not a name")
-        return Place(self.roots, self.root, (*self.parts, name), self.links)
+        return JailedPath(self.roots, self.root, (*self.parts, name), self.links)
 
-    def folder(self) -> "Place":
+    def folder(self) -> "JailedPath":
         """Return the folder of this place; a root is its own."""
         links = Links.FOLLOW if self.links is Links.ENTRY else self.links
-        return Place(self.roots, self.root, self.parts[:-1], links)
+        return JailedPath(self.roots, self.root, self.parts[:-1], links)
 
-    def check_writable(self, expect: Seen | None = None, *, folder: bool = False) -> None:
+    def check_writable(self, expect: FileVersion | None = None, *, folder: bool = False) -> None:
         """ToolError protected_path when the place is never written. expect, folder: as for Writable.check()."""
         Writable(self.roots).check(self, expect, folder=folder)
 
@@ -314,12 +314,12 @@ class Place:
         if why := self.roots.protected.name_refusal(self.root.path, self.parts):
             raise ToolError(Code.PROTECTED_PATH, f"{self.shown} is protected: {why}")
 
-    def looked_at(self) -> "Place":
+    def with_status(self) -> "JailedPath":
         """Return the place, with what is there noted. Raises as stat()."""
         seen = self.stat()
         if seen is None or not stat.S_ISREG(seen.st_mode):
             return self
-        return Place(self.roots, self.root, self.parts, self.links, was_file=True)
+        return JailedPath(self.roots, self.root, self.parts, self.links, was_file=True)
 
     def _open(self, flags: int) -> int:
         flags |= os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -366,7 +366,7 @@ class Writable:
         self._aliases: dict[str, Aliases] = {}
         self._found: dict[str, tuple[int, int] | None] = {}
 
-    def check(self, place: Place, expect: Seen | None = None, *, folder: bool = False) -> None:
+    def check(self, place: JailedPath, expect: FileVersion | None = None, *, folder: bool = False) -> None:
         """ToolError protected_path when a place is never written.
 
         It is judged by the names given, by those behind its links, and by what every folder on the way is. expect: a
@@ -383,7 +383,7 @@ class Writable:
         if why:
             raise ToolError(Code.PROTECTED_PATH, f"{place.shown} is protected: {why}")
 
-    def _refusal(self, at: Place, there: tuple[int, int] | None, folder: bool) -> str | None:
+    def _refusal(self, at: JailedPath, there: tuple[int, int] | None, folder: bool) -> str | None:
         """Say why a place without links must not be written; None when it may. there: what it is, if that is known."""
         if why := self._protected.name_refusal(at.root.path, at.parts, folder=folder):
             return why
@@ -419,11 +419,13 @@ class Writable:
             known = self._aliases[folder] = self._protected.aliases(folder)
         return known
 
-    def _identity(self, at: Place, depth: int, path: str) -> tuple[int, int] | None:
+    def _identity(self, at: JailedPath, depth: int, path: str) -> tuple[int, int] | None:
         """Return what the folder is that is so deep on the way to a place."""
         if path not in self._found:
             # A root is open, and stays what it is.
-            status = Place(at.roots, at.root, at.parts[:depth], Links.NONE).stat() if depth else os.fstat(at.root.fd)
+            status = (
+                JailedPath(at.roots, at.root, at.parts[:depth], Links.NONE).stat() if depth else os.fstat(at.root.fd)
+            )
             self._found[path] = identity(status) if status else None
         return self._found[path]
 

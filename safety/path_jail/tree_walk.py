@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from ..errors import ToolError
 from .gitignore import MAX_BYTES, Ignore, Rules, compile_ignore, rebased
 from .opening import FOLDER, Links
-from .roots import Place
+from .roots import JailedPath
 
 MAX_ENTRIES = 200_000
 """Entries that a walk looks at (TOOLS.md)."""
@@ -96,7 +96,7 @@ class Walk:
 
     def __init__(
         self,
-        place: Place,
+        place: JailedPath,
         *,
         ignored_dirs: Collection[str] = (),
         gitignore: bool = False,
@@ -176,11 +176,11 @@ class Walk:
                 if folder.fd is not None:
                     os.close(folder.fd)
 
-    def at(self, entry: Entry) -> Place:
+    def at(self, entry: Entry) -> JailedPath:
         """Return the place of an entry, to open without following any link."""
         return self._below(entry.path)
 
-    def _below(self, path: str) -> Place:
+    def _below(self, path: str) -> JailedPath:
         parts = path.split("/") if path else ()
         return replace(self.top, parts=(*self.top.parts, *parts), links=Links.NONE)
 
@@ -346,7 +346,7 @@ def read_rules(dir_fd: int, most: int = MAX_BYTES) -> bytes:
     return data if len(data) <= most else data[: data.rfind(b"\n") + 1]
 
 
-def rules_above(place: Place) -> bytes:
+def rules_above(place: JailedPath) -> bytes:
     """Return what the .gitignore files above a folder say, up to the root, as one that would stand in the root.
 
     Empty where there is nothing to heed. A pattern that git cannot read is in it, and is left to the reader.

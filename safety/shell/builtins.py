@@ -4,42 +4,42 @@ import re
 from collections.abc import Callable, Mapping
 
 from .script import RefusedError, Word, excerpt
-from .wrappers import LETTERS, OPTIONS, Judging, literal
+from .wrappers import LETTERS, OPTIONS, WrapperContext, literal
 
 
-def _eval(judge: Judging, words: list[Word]) -> None:
+def _eval(judge: WrapperContext, words: list[Word]) -> None:
     if words and words[0].text == "--":
         words = words[1:]
     judge.text(" ".join(literal("eval", word) for word in words) or ":", judge.shell)
 
 
-def _source(judge: Judging, words: list[Word]) -> None:
+def _source(judge: WrapperContext, words: list[Word]) -> None:
     if words and words[0].text == "--":
         words = words[1:]
     if words:
         judge.script("source", literal("source", words[0]))
 
 
-def _trap(judge: Judging, words: list[Word]) -> None:
+def _trap(judge: WrapperContext, words: list[Word]) -> None:
     while words and words[0].text in ("--", "-p", "-l"):
         words = words[1:]
     if len(words) > 1 and literal("trap", words[0]) not in ("", "-"):
         judge.text(words[0].text or "", judge.shell)
 
 
-def _hash(judge: Judging, words: list[Word]) -> None:
+def _hash(judge: WrapperContext, words: list[Word]) -> None:
     if any(word.text is None or (word.text.startswith("-") and "p" in word.text) for word in words):
         raise RefusedError("hash -p changes what a name means")
     if judge.shell == "zsh" and any("=" in word.prefix for word in words):
         raise RefusedError("hash with a = changes what a name means")
 
 
-def _enable(judge: Judging, words: list[Word]) -> None:
+def _enable(judge: WrapperContext, words: list[Word]) -> None:
     if any(word.text is None or (word.text.startswith("-") and "f" in word.text) for word in words):
         raise RefusedError("enable -f loads code into the shell")
 
 
-def _set(judge: Judging, words: list[Word]) -> None:
+def _set(judge: WrapperContext, words: list[Word]) -> None:
     while words and words[0].text not in ("--", "-"):
         text = literal("set", words[0])
         words = words[1:]
@@ -53,7 +53,7 @@ def _set(judge: Judging, words: list[Word]) -> None:
             words = words[1:]
 
 
-def _shopt(judge: Judging, words: list[Word]) -> None:
+def _shopt(judge: WrapperContext, words: list[Word]) -> None:
     found = [literal("shopt", word) for word in words]
     setting = any(text.startswith("-") and "s" in text for text in found)
     other = [text for text in found if not text.startswith("-") and text not in OPTIONS]
@@ -61,7 +61,7 @@ def _shopt(judge: Judging, words: list[Word]) -> None:
         raise RefusedError(f"shopt {other[0]} may change how the shell reads the line")
 
 
-def _jobs(judge: Judging, words: list[Word]) -> None:
+def _jobs(judge: WrapperContext, words: list[Word]) -> None:
     for index, word in enumerate(words):
         text = literal("jobs", word)
         if not text.startswith("-"):
@@ -71,7 +71,7 @@ def _jobs(judge: Judging, words: list[Word]) -> None:
             return
 
 
-def _kill(judge: Judging, words: list[Word]) -> None:
+def _kill(judge: WrapperContext, words: list[Word]) -> None:
     """Signals are for what the line started, or for one process that it names: not for all, nor for this server."""
     if words and words[0].text in ("-l", "-L", "--list", "--table"):
         return
@@ -88,7 +88,7 @@ def _kill(judge: Judging, words: list[Word]) -> None:
             raise RefusedError(f"kill has to be followed by processes, not {excerpt(word.raw)}")
 
 
-BUILTINS: Mapping[str, Callable[[Judging, list[Word]], None]] = {
+BUILTINS: Mapping[str, Callable[[WrapperContext, list[Word]], None]] = {
     "eval": _eval,
     "source": _source,
     ".": _source,

@@ -55,7 +55,7 @@ LONG_OPTIONS = HARMLESS_OPTIONS | frozenset(
 """All of bash's long options."""
 
 
-class Judging(Protocol):
+class WrapperContext(Protocol):
     """What a wrapper asks about the command in it."""
 
     shell: str
@@ -169,7 +169,7 @@ def unwrapped(name: str, wrapper: Wrapper, words: list[Word]) -> list[Word]:
     return words[wrapper.operands :]
 
 
-def starter(judge: Judging, name: str, words: list[Word]) -> None:
+def starter(judge: WrapperContext, name: str, words: list[Word]) -> None:
     """Judge each word behind a program whose options are not known, and what has blanks as a text of its own."""
     named = False
     for word in words:
@@ -193,7 +193,7 @@ def literal(name: str, word: Word) -> str:
     return word.text
 
 
-def inner_shell(judge: Judging, name: str, words: list[Word]) -> None:
+def inner_shell(judge: WrapperContext, name: str, words: list[Word]) -> None:
     """`sh -c TEXT` is read; a shell that reads a file runs a script; one that reads its input is refused."""
     shell = {"rbash": "bash", "zsh5": "zsh"}.get(name, "ksh" if "ksh" in name else name)
     shell = shell if shell in ("bash", "zsh", "ksh", "dash") else "sh"
@@ -233,13 +233,13 @@ def inner_shell(judge: Judging, name: str, words: list[Word]) -> None:
         judge.script(name, operand)
 
 
-def _command_builtin(judge: Judging, words: list[Word]) -> None:
+def _command_builtin(judge: WrapperContext, words: list[Word]) -> None:
     if words and words[0].text is not None and re.fullmatch(r"-[pvV]*[vV][pvV]*", words[0].text):
         return
     judge.words(unwrapped("command", Wrapper("p"), words))
 
 
-def _env(judge: Judging, words: list[Word]) -> None:
+def _env(judge: WrapperContext, words: list[Word]) -> None:
     known = Wrapper("i0v", "uC", ("ignore-environment", "null", "debug", "unset=", "chdir=", "list-signal-handling"))
     words = unwrapped("env", known, words)
     if words and words[0].text == "-":
@@ -252,7 +252,7 @@ def _env(judge: Judging, words: list[Word]) -> None:
     judge.words(words)
 
 
-def _xargs(judge: Judging, words: list[Word]) -> None:
+def _xargs(judge: WrapperContext, words: list[Word]) -> None:
     mark: str | None = None
     counted = False
     while words:
@@ -288,7 +288,7 @@ def _xargs(judge: Judging, words: list[Word]) -> None:
         _replaced(judge, mark, words if mark is not None else [*words, Word("what xargs reads", None, single=False)])
 
 
-def _replaced(judge: Judging, mark: str | None, words: list[Word]) -> None:
+def _replaced(judge: WrapperContext, mark: str | None, words: list[Word]) -> None:
     if mark is None:
         judge.words(words)
         return
@@ -297,7 +297,7 @@ def _replaced(judge: Judging, mark: str | None, words: list[Word]) -> None:
     judge.replaced.pop()
 
 
-def _find(judge: Judging, words: list[Word]) -> None:
+def _find(judge: WrapperContext, words: list[Word]) -> None:
     free = 0
     for before, word in zip([None, *words], words, strict=False):
         if before and before.text in FIND_VALUES and word.text in FIND_VALUES:
@@ -332,19 +332,19 @@ def _is_path(word: Word) -> bool:
     )
 
 
-def _flock(judge: Judging, words: list[Word]) -> None:
+def _flock(judge: WrapperContext, words: list[Word]) -> None:
     known = Wrapper("snuxoFv", "wEc", ("shared", "exclusive", "nonblock", "timeout=", "conflict-exit-code="), 1)
     if any((word.text or "-c").startswith(("-c", "--command")) for word in words):
         raise RefusedError("flock -c is not looked through")
     judge.words(unwrapped("flock", known, words))
 
 
-def _watch(judge: Judging, words: list[Word]) -> None:
+def _watch(judge: WrapperContext, words: list[Word]) -> None:
     words = unwrapped("watch", Wrapper("bcegptwx", "n", ("interval=", "no-title", "exec", "color")), words)
     judge.text(" ".join(literal("watch", word) for word in words) or ":", "sh")
 
 
-SPECIAL: Mapping[str, Callable[[Judging, list[Word]], None]] = {
+SPECIAL: Mapping[str, Callable[[WrapperContext, list[Word]], None]] = {
     "command": _command_builtin,
     "env": _env,
     "xargs": _xargs,

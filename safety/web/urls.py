@@ -10,7 +10,7 @@ import idna
 from pydantic import Field
 
 from ..errors import Code, ToolError
-from ..guard import Guard, Judging
+from ..guard import Guard, GuardContext
 from .addresses import Address, inner, parsed, refusal
 from .policy import WebPolicy
 
@@ -203,7 +203,7 @@ def _blocked(raw: str, why: str) -> ToolError:
     )
 
 
-def _guard(raw: str, judging: Judging) -> Url:
+def _guard(raw: str, judging: GuardContext) -> Url:
     try:
         return judge(raw, judging.policy.web)
     except ToolError as refused:
@@ -211,7 +211,7 @@ def _guard(raw: str, judging: Judging) -> Url:
             raise
         # What the deny list or the parser refuses stays refused.
         url = judge(raw, judging.policy.web, unsafe=True)
-        if not judging.lift(f"url {url}"):
+        if not judging.override(f"url {url}"):
             raise refused from None
         return url
 
@@ -238,7 +238,7 @@ METHOD_OVERRIDES = frozenset(["x-http-method-override", "x-http-method", "x-meth
 """Headers by which a server takes a request for one of another method."""
 
 
-def _headers(raw: dict[str, str | int | float], judging: Judging) -> dict[str, str]:
+def _headers(raw: dict[str, str | int | float], judging: GuardContext) -> dict[str, str]:
     made: dict[str, str] = {}
     for name, value in raw.items():
         text = str(value).strip(" \t")

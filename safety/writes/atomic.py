@@ -12,8 +12,8 @@ from typing import Protocol
 
 from ..errors import Code, ToolError
 from ..os_errors import refusal
-from ..path_jail.roots import Place
-from .file_version import Seen, etag
+from ..path_jail.roots import JailedPath
+from .file_version import FileVersion, etag
 from .fs_ops import make_parents, remove_folders
 from .metadata import keep_attributes, keep_owner, owner_of, permitted
 from .renameat2 import exchange, rename_no_replace
@@ -50,18 +50,18 @@ class Written:
     parent folders that were made, outermost first.
     """
 
-    place: Place
+    place: JailedPath
     etag: str
     created: bool
     old: bytes | None
     old_mode: int | None
     mode: int
-    before: Seen | None
-    after: Seen
-    folders: tuple[Place, ...]
+    before: FileVersion | None
+    after: FileVersion
+    folders: tuple[JailedPath, ...]
 
 
-def read_whole(place: Place, limit: int) -> tuple[bytes, Seen]:
+def read_whole(place: JailedPath, limit: int) -> tuple[bytes, FileVersion]:
     """Read a regular file of at most limit bytes, and tell what was seen before the first byte.
 
     What the status says of the size is not trusted. ToolError not_a_file, too_large, path_denied.
@@ -69,7 +69,7 @@ def read_whole(place: Place, limit: int) -> tuple[bytes, Seen]:
     fd = place.open_file()
     try:
         now = time.time_ns()
-        seen = Seen.of(os.fstat(fd))
+        seen = FileVersion.of(os.fstat(fd))
         data = bytearray()
         while chunk := os.read(fd, min(_CHUNK, limit + 1 - len(data))):
             data += chunk
@@ -83,7 +83,7 @@ def read_whole(place: Place, limit: int) -> tuple[bytes, Seen]:
     return whole, seen.read(whole, now)
 
 
-def digested(place: Place) -> tuple[str, Seen]:
+def digested(place: JailedPath) -> tuple[str, FileVersion]:
     """Return the etag of a regular file of any size, in constant memory, and what was seen before the first byte.
 
     ToolError not_a_file, path_denied.
@@ -91,7 +91,7 @@ def digested(place: Place) -> tuple[str, Seen]:
     fd = place.open_file()
     try:
         now = time.time_ns()
-        seen = Seen.of(os.fstat(fd))
+        seen = FileVersion.of(os.fstat(fd))
         digest = hashlib.sha256()
         left = seen.size
         # No further than it was: else one that grows all the time would be read for ever.
@@ -107,7 +107,7 @@ def digested(place: Place) -> tuple[str, Seen]:
 
 
 @contextmanager
-def locked(place: Place) -> Iterator[Place]:
+def locked(place: JailedPath) -> Iterator[JailedPath]:
     """Hold the file against other writers of this server, and lend the place with its links followed.
 
     For reading, changing and replacing as one step. The same thread may take it again.
@@ -118,10 +118,10 @@ def locked(place: Place) -> Iterator[Place]:
 
 
 def replace(
-    place: Place,
+    place: JailedPath,
     data: bytes,
     *,
-    expect: Seen | None = None,
+    expect: FileVersion | None = None,
     mode: int | None = None,
     create_parents: bool = False,
     overwrite: bool = True,
@@ -140,7 +140,7 @@ def replace(
     with locked(place) as at:
         place.check_names()
         at.check_writable(expect)
-        folders: tuple[Place, ...] = ()
+        folders: tuple[JailedPath, ...] = ()
         if create_parents and at.parts:
             folders = make_parents(at)
         try:
@@ -151,13 +151,13 @@ def replace(
 
 
 def _replace(
-    at: Place,
+    at: JailedPath,
     data: bytes,
-    expect: Seen | None,
+    expect: FileVersion | None,
     mode: int | None,
     overwrite: bool,
     keep: int,
-    folders: tuple[Place, ...],
+    folders: tuple[JailedPath, ...],
     later: Later | None,
 ) -> Written:
     if not at.parts:
@@ -169,7 +169,7 @@ def _replace(
             old = _content(dir_fd, name, status, keep)
             if status and old is not None and expect is None:
                 # What undo brings back has to be what goes away.
-                expect = Seen.of(status).read(old, now)
+                expect = FileVersion.of(status).read(old, now)
             with opened(dir_fd, name if status else None, later) as former:
                 filled = _put(at, dir_fd, name, data, status, expect, mode, overwrite, former, later)
         except FileExistsError:
@@ -191,19 +191,19 @@ def _replace(
         old=old,
         old_mode=stat.S_IMODE(status.st_mode) if status else None,
         mode=stat.S_IMODE(filled.st_mode),
-        before=Seen.of(status) if status else None,
-        after=Seen.of(filled),
+        before=FileVersion.of(status) if status else None,
+        after=FileVersion.of(filled),
         folders=folders,
     )
 
 
 def _put(
-    at: Place,
+    at: JailedPath,
     dir_fd: int,
     name: str,
     data: bytes,
     status: os.stat_result | None,
-    expect: Seen | None,
+    expect: FileVersion | None,
     mode: int | None,
     overwrite: bool,
     former: int | None,
@@ -233,7 +233,7 @@ def _put(
         os.close(fd)
     # A look before the exchange would miss what another program writes in the instant between.
     if swapped and expect and not _is_still(expect, dir_fd, temporary, former):
-        raise _taken_back(at, dir_fd, temporary, Seen.of(filled).holding(data))
+        raise _taken_back(at, dir_fd, temporary, FileVersion.of(filled).holding(data))
     if swapped:
         with suppress(OSError):
             os.unlink(temporary, dir_fd=dir_fd)
@@ -257,13 +257,13 @@ def _synced_later(dir_fd: int, later: Later) -> bool:
     return True
 
 
-def _is_still(expect: Seen, dir_fd: int, name: str, former: int | None) -> bool:
+def _is_still(expect: FileVersion, dir_fd: int, name: str, former: int | None) -> bool:
     with suppress(OSError):
         return expect.holds(dir_fd, name, former)
     return False
 
 
-def _taken_back(at: Place, dir_fd: int, temporary: str, put: Seen) -> ToolError:
+def _taken_back(at: JailedPath, dir_fd: int, temporary: str, put: FileVersion) -> ToolError:
     """Give the former file, which has the temporary name, its place back, and return what is to be told. put: what has it now."""
     try:
         outcome = put_back(dir_fd, temporary, at.name, put)
@@ -274,7 +274,7 @@ def _taken_back(at: Place, dir_fd: int, temporary: str, put: Seen) -> ToolError:
     return ToolError(Code.FILE_CHANGED, f"{at.shown} has changed since it was read", "read it again")
 
 
-def check(at: Place, dir_fd: int, name: str, expect: Seen | None, overwrite: bool) -> os.stat_result | None:
+def check(at: JailedPath, dir_fd: int, name: str, expect: FileVersion | None, overwrite: bool) -> os.stat_result | None:
     """Judge what the name stands for at this moment; None where it is free.
 
     ToolError is_a_directory, not_a_file, exists, file_changed where it must not be replaced.
@@ -295,7 +295,7 @@ def check(at: Place, dir_fd: int, name: str, expect: Seen | None, overwrite: boo
     if not overwrite:
         raise ToolError(Code.EXISTS, f"{at.shown} exists", "overwrite=true replaces it")
     # A mode or an owner that somebody has just set would be lost, and a time that was set back hides a write.
-    if expect and (Seen.of(status) != expect or expect.changed_ns not in (None, status.st_ctime_ns)):
+    if expect and (FileVersion.of(status) != expect or expect.changed_ns not in (None, status.st_ctime_ns)):
         raise ToolError(Code.FILE_CHANGED, f"{at.shown} has changed since it was read", "read it again")
     return status
 

@@ -12,9 +12,9 @@ from itertools import groupby
 
 from ..errors import Code, ToolError
 from ..os_errors import refusal
-from ..path_jail.roots import Place, Writable
+from ..path_jail.roots import JailedPath, Writable
 from .atomic import check, fill, opened
-from .file_version import Seen
+from .file_version import FileVersion
 from .fs_ops import make_parents, remove_folders
 from .metadata import Attributes, Owner, give_attributes, keep_owner, keep_owner_of_link, permitted
 from .renameat2 import exchange, rename_no_replace
@@ -42,9 +42,9 @@ class Change:
     link: data is the target of a symbolic link instead.
     """
 
-    place: Place
+    place: JailedPath
     data: bytes | None
-    expect: Seen | None
+    expect: FileVersion | None
     mode: int | None = None
     link: bool = False
     owner: Owner | None = None
@@ -60,8 +60,8 @@ class Changed:
 
     change: Change
     mode: int | None
-    after: Seen | None
-    folders: tuple[Place, ...]
+    after: FileVersion | None
+    folders: tuple[JailedPath, ...]
 
 
 def change_all(changes: Iterable[Change], go_on: Callable[[], object] = lambda: None) -> tuple[Changed, ...]:
@@ -89,8 +89,8 @@ class _Item:
     staged: bool = False
     swapped: bool = False
     mode: int | None = None
-    after: Seen | None = None
-    folders: tuple[Place, ...] = ()
+    after: FileVersion | None = None
+    folders: tuple[JailedPath, ...] = ()
 
 
 class _Batch:
@@ -204,7 +204,7 @@ def _there(item: _Item, dir_fd: int) -> os.stat_result | None:
             return None
         raise FileExistsError
     status = os.stat(change.place.name, dir_fd=dir_fd, follow_symlinks=False)
-    if stat.S_ISLNK(status.st_mode) and Seen.of(status) == change.expect:
+    if stat.S_ISLNK(status.st_mode) and FileVersion.of(status) == change.expect:
         return status
     return check(change.place, dir_fd, change.place.name, change.expect, overwrite=True)
 
@@ -224,7 +224,7 @@ def _stage(dir_fd: int, item: _Item) -> None:
             item.staged = True
             if change.owner:
                 keep_owner_of_link(dir_fd, item.spare, change.owner)
-            item.after = replace(Seen.at(dir_fd, item.spare), changed_ns=None)
+            item.after = replace(FileVersion.at(dir_fd, item.spare), changed_ns=None)
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(item.spare, flags, 0o600 if status else 0o666, dir_fd=dir_fd)
@@ -242,7 +242,7 @@ def _stage(dir_fd: int, item: _Item) -> None:
         finally:
             os.close(fd)
         # The rename changes the time of its status.
-        item.mode, item.after = stat.S_IMODE(filled.st_mode), replace(Seen.of(filled), changed_ns=None)
+        item.mode, item.after = stat.S_IMODE(filled.st_mode), replace(FileVersion.of(filled), changed_ns=None)
 
 
 def _swap(item: _Item, dir_fd: int) -> None:
@@ -272,7 +272,7 @@ def _swap(item: _Item, dir_fd: int) -> None:
         raise _changed(item)
 
 
-def _replace_keeping(item: _Item, expect: Seen, dir_fd: int, name: str) -> bool:
+def _replace_keeping(item: _Item, expect: FileVersion, dir_fd: int, name: str) -> bool:
     """Do in steps what exchange() does, for systems without it, and tell whether the old file kept is a copy."""
     kept = temporary_name()
     # In a shared folder, where each removes only what is theirs, a second name of another's file would stay.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ..errors import Code, ToolError
 from ..os_errors import refusal
-from ..path_jail.roots import Place
-from .file_version import Seen
+from ..path_jail.roots import JailedPath
+from .file_version import FileVersion
 from .renameat2 import exchange, rename_no_replace
 from .rollback import Outcome, name_again, not_back, put_back, remove_again, stays_mixed
 from .temp_names import temporary_name
@@ -20,7 +20,9 @@ class SourceLeft(ToolError):
     """The copy is in its place, and the source, or a part of it, could not be removed."""
 
 
-def move_far(old: Place, new: Place, old_fd: int, new_fd: int, expect: Seen | None, replacing: bool) -> None:
+def move_far(
+    old: JailedPath, new: JailedPath, old_fd: int, new_fd: int, expect: FileVersion | None, replacing: bool
+) -> None:
     """Move an entry from one open folder to another. replacing: a file is there; it goes only in the state that is expected.
 
     ToolError file_changed, refused; OSError. Then all is as before, but for what others have written and what is told. Raises
@@ -49,19 +51,19 @@ class _Copied:
     """A copy beside its place. state, signed: its own state and signature; before: the signature of what it is of."""
 
     name: str
-    state: Seen
+    state: FileVersion
     signed: str
     before: str
 
 
-def _copied(old: Place, old_fd: int, new_fd: int) -> _Copied:
+def _copied(old: JailedPath, old_fd: int, new_fd: int) -> _Copied:
     """Copy what does not change meanwhile. A failure leaves nothing. ToolError file_changed, refused; OSError."""
     name = temporary_name()
     try:
         before = signature(old_fd, old.name, _state)
         copy(old_fd, old.name, new_fd, name)
         _check_unchanged(old_fd, old.name, before)
-        return _Copied(name, Seen.at(new_fd, name), signature(new_fd, name, _state), before)
+        return _Copied(name, FileVersion.at(new_fd, name), signature(new_fd, name, _state), before)
     except BaseException:
         with suppress(OSError):
             remove_tree(new_fd, name)
@@ -69,7 +71,13 @@ def _copied(old: Place, old_fd: int, new_fd: int) -> _Copied:
 
 
 def _change_places(
-    old: Place, new: Place, old_fd: int, new_fd: int, copied: _Copied, expect: Seen | None, replacing: bool
+    old: JailedPath,
+    new: JailedPath,
+    old_fd: int,
+    new_fd: int,
+    copied: _Copied,
+    expect: FileVersion | None,
+    replacing: bool,
 ) -> str:
     """Put a copy in its place and set aside what it is of, whose name then is returned; or leave both and remove the copy.
 
@@ -107,7 +115,7 @@ def _change_places(
     return leaving
 
 
-def _take_back(new: Place, new_fd: int, copied: _Copied, *, swapped: bool, placed: bool) -> None:
+def _take_back(new: JailedPath, new_fd: int, copied: _Copied, *, swapped: bool, placed: bool) -> None:
     """Remove a copy, and give what it took the place of its name again. ToolError refused, file_changed."""
     outcome = None
     try:
@@ -124,7 +132,7 @@ def _take_back(new: Place, new_fd: int, copied: _Copied, *, swapped: bool, place
         raise stays_mixed(new)
 
 
-def _remove_copy(new: Place, new_fd: int, copied: _Copied) -> Outcome:
+def _remove_copy(new: JailedPath, new_fd: int, copied: _Copied) -> Outcome:
     """Take a copy out of its place, but not what somebody has written there since. OSError."""
     try:
         status = os.stat(new.name, dir_fd=new_fd, follow_symlinks=False)
@@ -140,7 +148,7 @@ def _remove_copy(new: Place, new_fd: int, copied: _Copied) -> Outcome:
     return Outcome.MIXED
 
 
-def _set_aside_unchanged(old: Place, dir_fd: int, before: str) -> str:
+def _set_aside_unchanged(old: JailedPath, dir_fd: int, before: str) -> str:
     """Do as _set_aside() does, and set back what is not as it was copied. ToolError file_changed, refused."""
     leaving = _set_aside(old, dir_fd)
     try:
@@ -157,7 +165,7 @@ def _check_unchanged(dir_fd: int, name: str, before: str) -> None:
         raise ToolError(Code.FILE_CHANGED, "what was to move changed while it was copied", "try again")
 
 
-def _set_aside(old: Place, dir_fd: int) -> str:
+def _set_aside(old: JailedPath, dir_fd: int) -> str:
     """Give what is copied another name and return it: what may not go away must not take a place elsewhere.
 
     It keeps its name where the system renames no such folder at all, as overlayfs those of a lower layer.
@@ -172,18 +180,18 @@ def _set_aside(old: Place, dir_fd: int) -> str:
     return leaving
 
 
-def _set_back(old: Place, dir_fd: int, leaving: str) -> None:
+def _set_back(old: JailedPath, dir_fd: int, leaving: str) -> None:
     if leaving != old.name:
         name_again(old, dir_fd, leaving)
 
 
-def check_expected(new_fd: int, new: Place, expect: Seen) -> None:
+def check_expected(new_fd: int, new: JailedPath, expect: FileVersion) -> None:
     """ToolError file_changed where what has the name is not in the state expected."""
     if not expect.holds(new_fd, new.name):
         raise just_changed(new)
 
 
-def just_changed(place: Place) -> ToolError:
+def just_changed(place: JailedPath) -> ToolError:
     """Return the refusal of a place at which somebody has written meanwhile."""
     return ToolError(Code.FILE_CHANGED, f"{place.shown} has just changed", "try again")
 

@@ -11,7 +11,7 @@ _TICK_NS = 20_000_000
 
 
 @dataclass(frozen=True)
-class Seen:
+class FileVersion:
     """Which file was read and in what state. Times in nanoseconds.
 
     changed_ns: when its status changed, also by its owner or mode; None where that says nothing. Renaming changes it too,
@@ -27,12 +27,12 @@ class Seen:
     digest: str | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, status: os.stat_result) -> "Seen":
+    def of(cls, status: os.stat_result) -> "FileVersion":
         """Take what identifies a state from a status."""
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
     @classmethod
-    def at(cls, dir_fd: int, name: str) -> "Seen":
+    def at(cls, dir_fd: int, name: str) -> "FileVersion":
         """Take it of what has a name in a folder, a link itself. OSError."""
         return cls.of(os.stat(name, dir_fd=dir_fd, follow_symlinks=False))
 
@@ -40,11 +40,11 @@ class Seen:
         """Tell whether the time of a file says too little of its state at some moment: another write may leave the same."""
         return abs(now - self.mtime_ns) <= _TICK_NS
 
-    def read(self, data: bytes, now: int) -> "Seen":
+    def read(self, data: bytes, now: int) -> "FileVersion":
         """Return the state, taken at some time, of a file that was then read and held this."""
         return self.holding(data) if self.is_fresh(now) else self
 
-    def holding(self, data: bytes) -> "Seen":
+    def holding(self, data: bytes) -> "FileVersion":
         """Return the state of a file that holds this, to be told from any later one, however soon it comes."""
         return replace(self, digest=etag(data))
 
@@ -53,7 +53,7 @@ class Seen:
         """Return the device and the inode."""
         return self.dev, self.ino
 
-    def is_file(self, other: "Seen") -> bool:
+    def is_file(self, other: "FileVersion") -> bool:
         """Tell whether it is of the same file, in whatever state."""
         return self.file == other.file
 
@@ -62,11 +62,11 @@ class Seen:
 
         fd: a descriptor that may be one of it.
         """
-        if Seen.at(dir_fd, name) != self:
+        if FileVersion.at(dir_fd, name) != self:
             return False
         if self.digest is None:
             return True
-        if fd is not None and Seen.of(os.fstat(fd)) == self:
+        if fd is not None and FileVersion.of(os.fstat(fd)) == self:
             return self.digest == _digest(fd, self.size)
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
         try:

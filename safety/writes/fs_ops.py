@@ -10,9 +10,9 @@ from ..errors import Code, ToolError
 from ..os_errors import refusal
 from ..path_jail.opening import Links
 from ..path_jail.protected import fold
-from ..path_jail.roots import FIND, Place
+from ..path_jail.roots import FIND, JailedPath
 from .cross_device_move import check_expected, just_changed, move_far
-from .file_version import Seen
+from .file_version import FileVersion
 from .renameat2 import exchange, give_second_name, rename_no_replace
 from .rollback import Outcome, name_again, not_back, put_back, stays_mixed
 from .temp_names import temporary_name
@@ -28,19 +28,19 @@ _NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)  # the same, POSIX leaves it to the
 class Moved:
     """What move() did. place: where the entry is. replaced: a file was there before. folders: made, outermost first."""
 
-    place: Place
+    place: JailedPath
     replaced: bool
-    folders: tuple[Place, ...]
+    folders: tuple[JailedPath, ...]
 
 
-def make_folders(place: Place) -> tuple[Place, ...]:
+def make_folders(place: JailedPath) -> tuple[JailedPath, ...]:
     """Make a folder and those above it, and return what was made, outermost first; nothing if it is there.
 
     ToolError protected_path, exists (something else has the name), not_a_directory (on the way), refused (more
     than MAX_NEW_FOLDERS, disk full), path_denied. A failure leaves nothing behind.
     """
     at = place.target()
-    missing: list[Place] = []
+    missing: list[JailedPath] = []
     step = at
     while (status := step.stat()) is None:
         missing.insert(0, step)
@@ -56,7 +56,7 @@ def make_folders(place: Place) -> tuple[Place, ...]:
         raise ToolError(
             Code.REFUSED, f"{at.shown} needs {len(missing)} new folders, at most {MAX_NEW_FOLDERS} are made"
         )
-    made: list[Place] = []
+    made: list[JailedPath] = []
     try:
         for folder in missing:
             with folder.parent() as (dir_fd, name):
@@ -72,7 +72,7 @@ def make_folders(place: Place) -> tuple[Place, ...]:
     return tuple(made)
 
 
-def make_parents(place: Place) -> tuple[Place, ...]:
+def make_parents(place: JailedPath) -> tuple[JailedPath, ...]:
     """Make the folders above a place as make_folders() does; not_a_directory also where the next one is none."""
     try:
         return make_folders(place.folder())
@@ -82,14 +82,16 @@ def make_parents(place: Place) -> tuple[Place, ...]:
         raise
 
 
-def remove_folders(made: list[Place] | tuple[Place, ...]) -> None:
+def remove_folders(made: list[JailedPath] | tuple[JailedPath, ...]) -> None:
     """Take back what make_folders() made, as far as it is still empty."""
     for folder in reversed(made):
         with suppress(ToolError, OSError), folder.parent() as (dir_fd, name):
             os.rmdir(name, dir_fd=dir_fd)
 
 
-def move(source: Place, destination: Place, *, overwrite: bool = False, expect: Seen | None = None) -> Moved:
+def move(
+    source: JailedPath, destination: JailedPath, *, overwrite: bool = False, expect: FileVersion | None = None
+) -> Moved:
     """Rename an entry, a link itself included; across file systems copy it, then remove it.
 
     Parents are made. expect: the state of what is overwritten; file_changed where it is in another one. ToolError not_found,
@@ -130,7 +132,7 @@ def move(source: Place, destination: Place, *, overwrite: bool = False, expect: 
     return Moved(new, there is not None and not renamed_case, folders)
 
 
-def removable(place: Place, *, recursive: bool) -> str:
+def removable(place: JailedPath, *, recursive: bool) -> str:
     """Say what an entry is that may be removed: file, directory or link.
 
     ToolError not_found, not_empty (a folder with content, not recursive), refused (a root, or a folder around one),
@@ -157,7 +159,7 @@ def removable(place: Place, *, recursive: bool) -> str:
     return "directory"
 
 
-def remove(place: Place, *, recursive: bool = False) -> str:
+def remove(place: JailedPath, *, recursive: bool = False) -> str:
     """Remove an entry for good, a link itself, and say what it was: file, directory or link.
 
     ToolError as from removable(), also protected_path for something inside and refused for another file system below.
@@ -180,7 +182,7 @@ def remove(place: Place, *, recursive: bool = False) -> str:
     return kind
 
 
-def _remove_all(at: Place, dir_fd: int) -> None:
+def _remove_all(at: JailedPath, dir_fd: int) -> None:
     _check_tree(at, None)
     try:
         remove_tree(dir_fd, at.name)
@@ -190,11 +192,11 @@ def _remove_all(at: Place, dir_fd: int) -> None:
         raise ToolError(code, f"{why.error}: a part of it may be gone", "look at what is left") from None
 
 
-def _not_empty(at: Place) -> ToolError:
+def _not_empty(at: JailedPath) -> ToolError:
     return ToolError(Code.NOT_EMPTY, f"{at.shown} is not empty", "recursive=true removes it")
 
 
-def _check_root(at: Place) -> None:
+def _check_root(at: JailedPath) -> None:
     """ToolError refused for a root, and for a folder with a root below: one root may lie inside another."""
     for root in at.roots.folders:
         if root == at.path:
@@ -203,11 +205,11 @@ def _check_root(at: Place) -> None:
             raise ToolError(Code.REFUSED, f"{at.shown} holds a root folder")
 
 
-def _entry(place: Place) -> Place:
+def _entry(place: JailedPath) -> JailedPath:
     return (replace(place, links=Links.ENTRY) if place.links is Links.FOLLOW else place).target()
 
 
-def _one_name(old: Place, new: Place) -> bool:
+def _one_name(old: JailedPath, new: JailedPath) -> bool:
     """Tell whether the places of one file are spellings of one name, as a file system that ignores case has them."""
     if old.path.parent != new.path.parent or fold(old.name) != fold(new.name):
         return False
@@ -220,7 +222,7 @@ def _one_name(old: Place, new: Place) -> bool:
         os.close(fd)
 
 
-def _check_tree(old: Place, new: Place | None) -> None:
+def _check_tree(old: JailedPath, new: JailedPath | None) -> None:
     """ToolError protected_path if a folder holds, or would hold at its new place, what is never written."""
     protected = old.roots.protected
     judges = [protected.below(place.root.path, place.parts) for place in (old, new) if place]
@@ -239,11 +241,11 @@ def _check_tree(old: Place, new: Place | None) -> None:
         raise refusal(e, old.shown) from None
 
 
-def _rename(old: Place, new: Place, expect: Seen | None, *, replacing: bool, linked: bool) -> None:
+def _rename(old: JailedPath, new: JailedPath, expect: FileVersion | None, *, replacing: bool, linked: bool) -> None:
     with old.parent() as (old_fd, old_name), new.parent() as (new_fd, new_name):
         if linked:
             # A rename between two names of one file does nothing.
-            _remove_name(old, old_fd, Seen.at(new_fd, new_name))
+            _remove_name(old, old_fd, FileVersion.at(new_fd, new_name))
             return
         try:
             try:
@@ -266,17 +268,17 @@ def _rename(old: Place, new: Place, expect: Seen | None, *, replacing: bool, lin
                 os.fsync(fd)
 
 
-def _replace(old: Place, old_fd: int, new: Place, new_fd: int, expect: Seen | None) -> None:
+def _replace(old: JailedPath, old_fd: int, new: JailedPath, new_fd: int, expect: FileVersion | None) -> None:
     """Rename over what is there, but only over what is in the state expected; without an exchange, as far as a look can tell."""
     if expect is None:
         os.rename(old.name, new.name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
         return
     spare = temporary_name()
-    source: Seen | None = None
+    source: FileVersion | None = None
     # With two names the source is not lost whatever comes to one of them.
     if give_second_name(old_fd, old.name, new_fd, spare):
         try:
-            seen = Seen.at(new_fd, spare)
+            seen = FileVersion.at(new_fd, spare)
             source = seen if exchange(new_fd, spare, new.name) else None
         finally:
             if source is None:
@@ -302,12 +304,12 @@ def _replace(old: Place, old_fd: int, new: Place, new_fd: int, expect: Seen | No
         os.unlink(spare, dir_fd=new_fd)
 
 
-def _remove_name(place: Place, dir_fd: int, file: Seen) -> None:
+def _remove_name(place: JailedPath, dir_fd: int, file: FileVersion) -> None:
     """Take a name from a file that has another one; what somebody has just saved there keeps it."""
     aside = temporary_name()
     rename_no_replace(dir_fd, place.name, dir_fd, aside)
     try:
-        if file.is_file(Seen.at(dir_fd, aside)):
+        if file.is_file(FileVersion.at(dir_fd, aside)):
             os.unlink(aside, dir_fd=dir_fd)
             return
     except OSError:

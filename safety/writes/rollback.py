@@ -6,8 +6,8 @@ from contextlib import suppress
 from enum import Enum, auto
 
 from ..errors import Code, ToolError
-from ..path_jail.roots import Place
-from .file_version import Seen
+from ..path_jail.roots import JailedPath
+from .file_version import FileVersion
 from .renameat2 import exchange, rename_no_replace
 
 _TURNS = 100
@@ -26,7 +26,7 @@ class Outcome(Enum):
     MIXED = auto()
 
 
-def put_back(dir_fd: int, spare: str, name: str, put: Seen) -> Outcome:
+def put_back(dir_fd: int, spare: str, name: str, put: FileVersion) -> Outcome:
     """Give a file its name back, at which another one is, and remove that; the former has the name spare meanwhile.
 
     put: the state of the one that is to go. Where something else has the name by now, that stays and the former is
@@ -47,7 +47,7 @@ def put_back(dir_fd: int, spare: str, name: str, put: Seen) -> Outcome:
     return outcome
 
 
-def remove_again(dir_fd: int, spare: str, name: str, put: Seen) -> Outcome:
+def remove_again(dir_fd: int, spare: str, name: str, put: FileVersion) -> Outcome:
     """Remove a file that has come to a name which was free; spare: a free name. OSError."""
     try:
         if not put.holds(dir_fd, name):
@@ -58,7 +58,7 @@ def remove_again(dir_fd: int, spare: str, name: str, put: Seen) -> Outcome:
     outcome = Outcome.BACK
     if not put.holds(dir_fd, spare):
         # Somebody has saved it in the instant before. Who saves it in this one comes later still.
-        outcome = Outcome.MIXED if put.is_file(Seen.at(dir_fd, spare)) else Outcome.THEIRS
+        outcome = Outcome.MIXED if put.is_file(FileVersion.at(dir_fd, spare)) else Outcome.THEIRS
         with suppress(FileExistsError):
             rename_no_replace(dir_fd, spare, dir_fd, name)
     with suppress(FileNotFoundError):
@@ -66,7 +66,7 @@ def remove_again(dir_fd: int, spare: str, name: str, put: Seen) -> Outcome:
     return outcome
 
 
-def not_back(place: Place, spare: str, failure: OSError) -> ToolError:
+def not_back(place: JailedPath, spare: str, failure: OSError) -> ToolError:
     """Return what is to be told where something could not get its place again, or something else could not leave it."""
     kept = place.folder().child(spare).shown
     return ToolError(
@@ -76,13 +76,13 @@ def not_back(place: Place, spare: str, failure: OSError) -> ToolError:
     )
 
 
-def stays_mixed(place: Place) -> ToolError:
+def stays_mixed(place: JailedPath) -> ToolError:
     """Return what is to be told of Outcome.MIXED."""
     message = f"{place.shown} has just changed, and again since it was written; it stays so"
     return ToolError(Code.FILE_CHANGED, message, "read it again")
 
 
-def name_again(place: Place, dir_fd: int, spare: str) -> None:
+def name_again(place: JailedPath, dir_fd: int, spare: str) -> None:
     """Give what has a spare name its own again. ToolError refused, also where something else has that by now."""
     try:
         rename_no_replace(dir_fd, spare, dir_fd, place.name)
@@ -90,11 +90,11 @@ def name_again(place: Place, dir_fd: int, spare: str) -> None:
         raise not_back(place, spare, e) from None
 
 
-def _exchanged(dir_fd: int, spare: str, name: str, put: Seen) -> Outcome:
+def _exchanged(dir_fd: int, spare: str, name: str, put: FileVersion) -> Outcome:
     """Let the files change names, until the one that loses its name is the one that it was given to."""
     given = put
     for _ in range(_TURNS):
-        coming = Seen.at(dir_fd, spare)
+        coming = FileVersion.at(dir_fd, spare)
         try:
             if not exchange(dir_fd, spare, name):
                 os.rename(spare, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
@@ -111,9 +111,9 @@ def _exchanged(dir_fd: int, spare: str, name: str, put: Seen) -> Outcome:
     raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
 
 
-def _left(dir_fd: int, name: str, put: Seen) -> Outcome:
+def _left(dir_fd: int, name: str, put: FileVersion) -> Outcome:
     # A file that is new may have the number of the one that is gone: then too much is said, and nothing lost.
     with suppress(FileNotFoundError):
-        if put.is_file(Seen.at(dir_fd, name)):
+        if put.is_file(FileVersion.at(dir_fd, name)):
             return Outcome.MIXED
     return Outcome.THEIRS

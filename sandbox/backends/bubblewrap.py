@@ -18,7 +18,7 @@ from ..linux.zygote_client import SetupFailed, SupervisedProcess, Zygote, unavai
 from ..process.runner import Finished
 from ..scratch import used_inodes
 from ..spec import Job, Probe, Result
-from .local import NOBODY, SHARED, finish, message, program, told_by_status
+from .local import NOBODY, SHARED, death_by_status, finish, message, program
 
 _GATE = (
     '{ ulimit -u "$0" 2>&- || ulimit -p "$0"; } && '
@@ -129,4 +129,4 @@ def _inodes(job: Job) -> Callable[[int], str | None]:
 
 def _translate(done: Finished, job: Job) -> Finished:
     """Read bwrap's exit status: 128 + the signal that ended its program."""
-    return done if done.killed_by or done.signal else told_by_status(done, job.limits)
+    return done if done.killed_by or done.signal else death_by_status(done, job.limits)

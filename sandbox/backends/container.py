@@ -16,7 +16,7 @@ from ..linux import profile
 from ..linux.zygote_client import Zygote, unavailable
 from ..process.runner import Finished, run
 from ..spec import MIB, Job, Limits, Probe, Result
-from .local import NOBODY, SHARED, told_by_status, watched
+from .local import NOBODY, SHARED, death_by_status, watched
 
 _PROBE_SECONDS = 20.0
 _KILL_SECONDS = 10.0
@@ -154,7 +154,7 @@ class Container:
             raise ToolError(Code.UNAVAILABLE, f"{job.argv[0]} is not in the image {job.image}")
         if done.exit_code in (_ENGINE_FAILED, _NOT_EXECUTABLE, _NOT_FOUND) and (said := self._complaint(done)):
             raise unavailable(self._engine, said)
-        return told_by_status(done, job.limits, told)
+        return death_by_status(done, job.limits, told)
 
     def _complaint(self, done: Finished) -> str | None:
         """Return what the engine itself says, which starts as programs hardly do: `Error: ` or `docker: `."""

@@ -105,7 +105,7 @@ def watched(limits: Limits) -> runner.Limits:
     )
 
 
-def told_by_status(done: Finished, limits: Limits, cause: str | None = None) -> Finished:
+def death_by_status(done: Finished, limits: Limits, cause: str | None = None) -> Finished:
     """Read an exit status as a shell gives it: 128 + the signal that ended the program. cause: of that, where it is known."""
     number = done.exit_code - 128
     if not 0 < number < 65:

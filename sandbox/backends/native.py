@@ -92,7 +92,7 @@ class Native:
             if process.program is not None and os.geteuid():
                 _lower_processes(process.program, job.limits.processes + _tasks_of_user())
             inspect = _quota(job, process.folder, process.pid) if process.folder else None
-            return await finish(process, job, self.name, lacking(landlock.abi()), inspect=inspect)
+            return await finish(process, job, self.name, missing_features(landlock.abi()), inspect=inspect)
         finally:
             await self._clear(process)
 
@@ -112,7 +112,7 @@ class Native:
                 await to_thread.run_sync(remove, process.folder)
 
 
-def lacking(abi: int) -> tuple[str, ...]:
+def missing_features(abi: int) -> tuple[str, ...]:
     """Return what is not contained without namespaces under a Landlock ABI."""
     return (SEEN_OUTSIDE,) if abi >= _SIGNALS_ABI else (SEEN_OUTSIDE, SIGNALS_OUTSIDE)
 

@@ -81,7 +81,7 @@ class SupervisedProcess(Pipes):
             self._release()
         return self.result or ended_with(-signal.SIGKILL)
 
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         """Return True while the program has not ended, also where the event loop has not come to hear of it."""
         while self._control is not None and not self.ended.done():
             try:

@@ -88,7 +88,7 @@ class BackgroundProcess:
         return "killed" if self._killed or (self._ended and self._ended.signal) else "exited"
 
     @property
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the process, or something that it started, is alive."""
         return not self._finishing.done()
 

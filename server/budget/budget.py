@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ...tools.results import How
+from ...tools.results import MoreHint
 from .tokenizers import Cut, Tokenizer, whole_characters
 from .vocabulary import LONGEST_TOKEN
 
@@ -42,7 +42,7 @@ class Budget:
         self.limit = max(1, limit)
         self._tokenizer = tokenizer
 
-    def fit(self, text: str, how: How = None) -> Fitted:
+    def fit(self, text: str, how: MoreHint = None) -> Fitted:
         """Return text if it fits, else its head and tail with a marker line between.
 
         In a text that is cut, surrogate pairs are joined and lone surrogates become U+FFFD.
@@ -52,7 +52,7 @@ class Budget:
         total = self._total(text)
         return Fitted(text, total) if total <= self.limit else self._cut(text, total, how)
 
-    def head(self, text: str, how: How = None) -> Fitted:
+    def head(self, text: str, how: MoreHint = None) -> Fitted:
         """Return text if it fits, else whole lines from its start and a last line that says how much is missing."""
         if _fits_by_bytes(self.limit, text):
             return Fitted(text, None)
@@ -90,7 +90,7 @@ class Budget:
             return text
         return _whole_lines_last(text, self._tokenizer.tail(text, self.limit - room).text)
 
-    def fit_streams(self, stdout: str, stderr: str, how: How = None) -> tuple[Fitted, Fitted]:
+    def fit_streams(self, stdout: str, stderr: str, how: MoreHint = None) -> tuple[Fitted, Fitted]:
         """Fit both streams of a program into what the answer around them leaves.
 
         Where they do not fit together, the shorter gets up to half and the longer the rest.
@@ -111,7 +111,7 @@ class Budget:
         """Return the budget of each of several things that share this one."""
         return Budget(self.limit // max(1, parts), self._tokenizer)
 
-    def _share(self, text: str, total: int, limit: int, how: How) -> Fitted:
+    def _share(self, text: str, total: int, limit: int, how: MoreHint) -> Fitted:
         if total <= limit:
             return Fitted(text, total)
         if limit < 1:
@@ -124,7 +124,7 @@ class Budget:
             return -(-_bytes(text) // 4)
         return self._tokenizer.count(text)
 
-    def _cut(self, text: str, total: int, how: How) -> Fitted:
+    def _cut(self, text: str, total: int, how: MoreHint) -> Fitted:
         if len(text) <= LONGEST_TOKEN * self.limit:
             text = whole_characters(text)
         kept = self._head_and_tail(text, total, how)
@@ -154,7 +154,7 @@ class Budget:
             tail = Cut(last, self._tokenizer.count(last))
         return head, tail
 
-    def _head_and_tail(self, text: str, total: int, how: How) -> tuple[Cut, Cut] | None:
+    def _head_and_tail(self, text: str, total: int, how: MoreHint) -> tuple[Cut, Cut] | None:
         """Cut so that the marker between gets exactly what it needs; None where it leaves no room for two tokens.
 
         The marker names what was cut, and what is cut leaves the marker its room: the first answer in which the two
@@ -201,7 +201,7 @@ def _whole_lines_last(text: str, tail: str) -> str:
     return tail[end + 1 :] if is_short else tail
 
 
-def _between(total: int, head: Cut, tail: Cut, how: How) -> str:
+def _between(total: int, head: Cut, tail: Cut, how: MoreHint) -> str:
     """Write the marker line, and the blank lines that divide it from head and tail."""
     words = how(head.text) if callable(how) else how
     cut = total - head.tokens - tail.tokens

@@ -19,7 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ...safety.redaction import sensitive
 from ...safety.text import visible, visible_name
 
-PATIENCE = 120.0
+ANSWER_TIMEOUT = 120.0
 """Seconds that the person has for an answer (TOOLS.md §1.8)."""
 
 ARGUMENTS_SHOWN = 4000
@@ -63,7 +63,7 @@ class Ask(Protocol):
         ...
 
 
-async def nobody(about: str, question: str, digest: str) -> None:
+async def no_prompt(about: str, question: str, digest: str) -> None:
     """Answer for callers without a person behind them."""
 
 
@@ -197,7 +197,7 @@ class ClientAsk:
             return None
         if self.ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return self._answered(about, question, digest)
-        with anyio.move_on_after(PATIENCE):
+        with anyio.move_on_after(ANSWER_TIMEOUT):
             try:
                 result = await self.ctx.session.elicit_form(question, FORM, related_request_id=self.ctx.request_id)
             except MCPError:

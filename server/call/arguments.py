@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ...safety.errors import Code, ToolError
-from ...safety.guard import Judging
+from ...safety.guard import GuardContext
 from ...tools.base import MayBeEmpty, Tool
 
 ASKED = "unsafe"
@@ -67,7 +67,7 @@ class Binder:
 
     def __init__(self, tool: Tool) -> None:
         self._params = tool.params
-        properties = tool.wire().input_schema["properties"]
+        properties = tool.to_mcp().input_schema["properties"]
         self._kinds = {name: prop.get("type") for name, prop in properties.items()}
         self._texts = {name for name, prop in properties.items() if prop.get("items", {}).get("type") == "string"}
         self._many = [name for name, kind in self._kinds.items() if kind in ("array", "object")]
@@ -78,7 +78,7 @@ class Binder:
             if any(isinstance(mark, MayBeEmpty) for mark in info.metadata)
         }
 
-    def bind(self, arguments: Mapping[str, Any], judging: Judging) -> dict[str, Any]:
+    def bind(self, arguments: Mapping[str, Any], judging: GuardContext) -> dict[str, Any]:
         """Return the handler's arguments, or raise ToolError: invalid_args first, then the first guard that refused."""
         # An argument that is missing may be there under a wrong name, so the unknown ones are told first.
         for name in arguments:

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple, Protocol
 import anyio
 
 from ...safety.errors import Code, ToolError
-from ...safety.guard import Judging
+from ...safety.guard import GuardContext
 from ...tools.base import Tool
 from ...tools.context import CallContext
 from ...tools.progress import Progress
 from ...tools.results import Answer
 from ..records.recorder import Finished, RecordError, Started, Status
-from .approvals import Ask, nobody
+from .approvals import Ask, no_prompt
 
 log = logging.getLogger(__name__)
 
@@ -44,10 +44,10 @@ class Call:
     arguments: Mapping[str, Any]
     context: CallContext
     progress: Progress
-    ask: Ask = nobody
+    ask: Ask = no_prompt
     approved: set[str] = field(default_factory=set)
     approved_by: str | None = None
-    judging: Judging | None = None
+    judging: GuardContext | None = None
 
 
 Provider = Callable[[Call], Any]
@@ -61,11 +61,11 @@ class Outcome(NamedTuple):
     failure: ToolError | None = None
 
 
-class Overdue(ToolError):
+class CallTimeout(ToolError):
     """The deadline of the call has passed; a tool's own time-out is an error like any other."""
 
 
-class CallRow:
+class CallRecorder:
     """The record of one call. Of a call that may change something it is begun before that runs."""
 
     def __init__(self, recorder: Recorder | None, call: Call) -> None:
@@ -138,7 +138,7 @@ def _status(failure: ToolError | None) -> Status:
         return Status.DENIED
     if failure is _CANCELLED.failure:
         return Status.CANCELLED
-    return Status.TIMED_OUT if isinstance(failure, Overdue) else Status.ERROR
+    return Status.TIMED_OUT if isinstance(failure, CallTimeout) else Status.ERROR
 
 
 def _message(status: Status, code: Code | None, answer: Answer) -> str | None:

@@ -12,7 +12,7 @@ SHELL_TOOLS = frozenset({"shell", "run_script"})
 
 
 @dataclass(frozen=True)
-class Gate:
+class ExposurePolicy:
     """The operator's switches; exec_tools and toolsets are None for all."""
 
     toolsets: Collection[str] | None = None
@@ -27,7 +27,7 @@ class Gate:
 
     def refusal(self, tool: Tool) -> ToolError | None:
         """Return the answer to a call of a tool that is not enabled, or None for one that is."""
-        if not tool.gated:
+        if not tool.needs_exec:
             return None
         if not self.enable_exec_tools:
             return ToolError(
@@ -53,7 +53,7 @@ class Exposure:
     listed: tuple[str, ...]
 
 
-def expose(catalogue: Iterable[Tool], gate: Gate) -> Exposure:
+def expose(catalogue: Iterable[Tool], gate: ExposurePolicy) -> Exposure:
     """Apply the switches to the catalogue. The listing is sorted by name."""
     tools = {t.name: t for t in catalogue if gate.toolsets is None or {t.name, t.group} & {*gate.toolsets}}
     closed = {name: refusal for name, t in tools.items() if (refusal := gate.refusal(t))}

@@ -14,7 +14,7 @@ from anyio import to_thread
 from mcp_types import ContentBlock, InputRequiredResult, TextContent
 
 from ...safety.errors import Code, ToolError
-from ...safety.guard import Judging
+from ...safety.guard import GuardContext
 from ...safety.policy import Policy
 from ...tools.base import Tool
 from ...tools.context import CallContext
@@ -24,9 +24,9 @@ from ...tools.results import Result as ToolResult
 from ...tools.settings import ToolSettings
 from ..budget.budget import Budget
 from ..records.recorder import new_call_id
-from .approvals import Ask, NeedsInput, digest, nobody, question
+from .approvals import Ask, NeedsInput, digest, no_prompt, question
 from .arguments import ASKED, Binder
-from .call import Call, CallRow, Outcome, Overdue, Provider, Recorder
+from .call import Call, CallRecorder, CallTimeout, Outcome, Provider, Recorder
 from .exposure import Exposure
 
 log = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class Pipeline:
         context: CallContext,
         *,
         report: Report | None = None,
-        ask: Ask = nobody,
+        ask: Ask = no_prompt,
         approved: set[str] | None = None,
     ) -> Result | InputRequiredResult:
         """Answer one call of a tool that exists, with a CallToolResult in the form that goes on the wire.
@@ -123,7 +123,7 @@ class Pipeline:
         call = Call(
             new_call_id(), tool, arguments, context, Progress(report), ask, set() if approved is None else approved
         )
-        row = CallRow(self._recorder, call)
+        row = CallRecorder(self._recorder, call)
         try:
             async with self._slots:
                 try:
@@ -140,12 +140,12 @@ class Pipeline:
             raise
         return _on_wire(call, self._rules.structured_output, outcome)
 
-    async def _answer(self, call: Call, row: CallRow) -> Answer:
+    async def _answer(self, call: Call, row: CallRecorder) -> Answer:
         """Gate, bind, ask, record that it begins, run, fit: the steps of a call in their order."""
         await self._gate(call)
         given = self._bind(call)
         await self._approve(call)
-        if call.tool.gated:
+        if call.tool.needs_exec:
             await row.begin()
             if self._noting:
                 self._noting(call)
@@ -169,17 +169,17 @@ class Pipeline:
             call.approved_by = "person" if granted else None
         call.judging = self._judging(call, granted)
 
-    def _judging(self, call: Call, granted: bool) -> Judging:
+    def _judging(self, call: Call, granted: bool) -> GuardContext:
         """Return what the guards of a call share. granted: whether `unsafe` is, where it asks for that."""
         if not _asks_unsafe(call):
-            return Judging(self._policy)
+            return GuardContext(self._policy)
         if not granted:
             raise ToolError(
                 Code.UNSAFE_DENIED,
                 "unsafe: true is not granted",
                 "call again without unsafe; only the operator grants it",
             )
-        return Judging(self._policy, unsafe=True)
+        return GuardContext(self._policy, unsafe=True)
 
     def _bind(self, call: Call) -> dict[str, Any]:
         assert call.judging is not None
@@ -250,7 +250,7 @@ class Pipeline:
             else:
                 result = await work
         if scope.cancelled_caught:
-            raise Overdue(Code.TIMEOUT, f"TIMEOUT: {tool.name} gave no answer within {deadline:g}s")
+            raise CallTimeout(Code.TIMEOUT, f"TIMEOUT: {tool.name} gave no answer within {deadline:g}s")
         assert result is not None
         return result
 

@@ -15,7 +15,7 @@ from ..config.errors import ConfigError
 from ..config.kinds import did_you_mean
 from ..config.load import Config
 from ..records.rows import Status
-from ..records.store import CallRecord, RecordError, RecordFile
+from ..records.store import CallRecord, RecordError, RecordStore
 
 PAUSE = 0.5
 """Seconds between two looks for further calls."""
@@ -55,7 +55,7 @@ def print_log(
         off = "" if config.records else " (records: false)"
         raise ConfigError(f"no records at {config.records_file}{off}")
     try:
-        with closing(RecordFile.readable(config.records_file)) as file:
+        with closing(RecordStore.readable(config.records_file)) as file:
             rows = file.newest(wanted.limit, wanted.tool, wanted.status, None, None)
             for row in reversed(rows) if follow else rows:
                 out.write(_line(row, wanted))
@@ -66,7 +66,7 @@ def print_log(
     return 0
 
 
-def _follow(file: RecordFile, wanted: Wanted, out: IO[str], wait: Callable[[], None]) -> None:
+def _follow(file: RecordStore, wanted: Wanted, out: IO[str], wait: Callable[[], None]) -> None:
     def ended_calls() -> list[CallRecord]:
         rows = file.newest(AT_ONCE, wanted.tool, None, None, None)
         return [row for row in rows if row.status != Status.RUNNING]

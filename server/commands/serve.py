@@ -17,7 +17,7 @@ from mcp_types import CallToolResult, TextContent
 from ...tools.catalogue import KNOWN_TOOLS, load_tools
 from ...tools.context import CallContext
 from ..budget.tokenizers import tokenizer_for
-from ..build import Toolbox, assembled, exposure
+from ..build import Toolbox, build_server, exposure
 from ..config.errors import ConfigError
 from ..config.kinds import did_you_mean
 from ..config.load import Config
@@ -38,7 +38,7 @@ def serve(config: Config, env: Mapping[str, str], err: IO[str]) -> int:
 
 
 async def _serve(config: Config, env: Mapping[str, str], err: IO[str], on_stop: Callable[[], None]) -> int:
-    async with assembled(config, env) as toolbox:
+    async with build_server(config, env) as toolbox:
         # What is loaded by now stays; the collector need not look at it again.
         gc.freeze()
         if config.transport == "stdio":
@@ -114,7 +114,7 @@ def tool_rows(config: Config) -> list[ToolRow]:
             state = f"add {tool.group} to toolsets"
         else:
             state = (closed.hint or closed.error).removeprefix("the operator can ") if closed else "exposed"
-        wire = tool.wire().model_dump_json(by_alias=True, exclude_none=True)
+        wire = tool.to_mcp().model_dump_json(by_alias=True, exclude_none=True)
         rows.append(ToolRow(tool.name, tool.group, tool.access.value, state, tokenizer.count(wire)))
     return rows
 
@@ -157,7 +157,7 @@ def call(config: Config, env: Mapping[str, str], name: str, arguments: Mapping[s
 
 
 async def _call(config: Config, env: Mapping[str, str], name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-    async with assembled(config, env) as toolbox:
+    async with build_server(config, env) as toolbox:
         tools = toolbox.pipeline.exposure.tools
         if name not in tools:
             why = (

@@ -7,7 +7,7 @@ from pathlib import Path
 from ...sandbox.environment import own
 from .errors import ConfigError
 from .settings import Settings
-from .user_dirs import root_around
+from .user_dirs import containing_root
 
 _READABLE = "the tools could read it"
 
@@ -47,7 +47,7 @@ def outside(path: Path, roots: Sequence[Path], what: str, reason: str, nowhere: 
     reason: why not, or what to do. nowhere: what to do where the root is the whole filesystem, which has no outside.
     """
     try:
-        around = root_around(path, roots)
+        around = containing_root(path, roots)
     except OSError as e:
         raise ConfigError(f"{what} {path}: {e.strerror or e}") from None
     if around and any(root == Path(root.anchor) for root in roots):

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-MOST = 10**12
+MAX_INT = 10**12
 """Upper bound of whole numbers without a bound of their own: arithmetic on limits stays within 64 bits."""
 
 DAY = 86_400.0
@@ -24,7 +24,7 @@ DAY = 86_400.0
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadContext:
     """What values are read against: the folder of relative paths, the home folder, the group of each tool, the base.
 
     base is the first root, for paths inside it.
@@ -36,7 +36,7 @@ class Reading:
     base: Path = Path()
 
 
-class Unfit(Exception):
+class InvalidValue(Exception):
     """Raised when a raw value does not fit its kind. expected completes "expected ..."; hint is a sentence."""
 
     def __init__(self, expected: str, got: object, hint: str = "") -> None:
@@ -51,11 +51,11 @@ class Kind(Generic[T]):
     """One kind of value. expected says what may be written; show is the inverse of read, as plain data."""
 
     expected: str
-    read: Callable[[object, Reading], T]
+    read: Callable[[object, ReadContext], T]
     show: Callable[[Any], Any] = lambda value: value
 
 
-NEAR = 0.7
+SIMILARITY = 0.7
 """Similarity from which a name is taken for a slip of another: three letters in common are not enough (foo, fs_root)."""
 
 
@@ -64,7 +64,7 @@ def did_you_mean(word: str, known: Iterable[str], form: str = "{}") -> str:
     from difflib import get_close_matches  # Only a mistake pays for it.
 
     plain = {name.lower().replace("-", "_"): name for name in known}
-    near = get_close_matches(word.lower().replace("-", "_"), list(plain), n=1, cutoff=NEAR)
+    near = get_close_matches(word.lower().replace("-", "_"), list(plain), n=1, cutoff=SIMILARITY)
     return f"did you mean {form.format(plain[near[0]])}?" if near else ""
 
 
@@ -83,10 +83,10 @@ def boolean() -> Kind[bool]:
     """Accept true or false, also written yes, no, on, off, 1 and 0."""
     expected = "true or false"
 
-    def read(raw: object, at: Reading) -> bool:
+    def read(raw: object, at: ReadContext) -> bool:
         value = _as_bool(raw)
         if value is None:
-            raise Unfit(expected, raw)
+            raise InvalidValue(expected, raw)
         return value
 
     return Kind(expected, read)
@@ -96,33 +96,33 @@ def boolean_or(word: str) -> Kind[Any]:
     """Accept true, false or one more word."""
     expected = f"true, false or {word}"
 
-    def read(raw: object, at: Reading) -> bool | str:
+    def read(raw: object, at: ReadContext) -> bool | str:
         if isinstance(raw, str) and raw.strip().lower() == word:
             return word
         value = _as_bool(raw)
         if value is None:
-            raise Unfit(expected, raw)
+            raise InvalidValue(expected, raw)
         return value
 
     return Kind(expected, read)
 
 
-def whole(least: int | None = None, most: int = MOST) -> Kind[int]:
+def integer(least: int | None = None, most: int = MAX_INT) -> Kind[int]:
     """Accept a whole number within bounds, both included."""
     if least is None:
         expected = "a whole number"
     else:
-        expected = f"a whole number, at least {least}" if most == MOST else f"a whole number from {least} to {most}"
+        expected = f"a whole number, at least {least}" if most == MAX_INT else f"a whole number from {least} to {most}"
 
-    def read(raw: object, at: Reading) -> int:
+    def read(raw: object, at: ReadContext) -> int:
         if isinstance(raw, int) and not isinstance(raw, bool):
             value = raw
         elif isinstance(raw, str) and re.fullmatch(r"[+-]?[0-9]{1,15}", raw.strip()):
             value = int(raw)
         else:
-            raise Unfit(expected, raw)
-        if value > most or value < (-MOST if least is None else least):
-            raise Unfit(expected, raw)
+            raise InvalidValue(expected, raw)
+        if value > most or value < (-MAX_INT if least is None else least):
+            raise InvalidValue(expected, raw)
         return value
 
     return Kind(expected, read)
@@ -132,10 +132,10 @@ def number(most: float) -> Kind[float]:
     """Accept a number above 0."""
     expected = f"a number above 0, at most {most:g}"
 
-    def read(raw: object, at: Reading) -> float:
+    def read(raw: object, at: ReadContext) -> float:
         value = _as_float(raw)
         if value is None or not 0 < value <= most:
-            raise Unfit(expected, raw)
+            raise InvalidValue(expected, raw)
         return value
 
     return Kind(expected, read)
@@ -157,13 +157,13 @@ def seconds(most: float = DAY, *, zero: bool = False) -> Kind[float]:
     """Accept a duration, in seconds unless it ends in ms, s, m or h."""
     expected = f"seconds{'' if zero else ' above 0'}, at most {most:g} (30, 1.5, 500ms, 10m)"
 
-    def read(raw: object, at: Reading) -> float:
+    def read(raw: object, at: ReadContext) -> float:
         amount, factor = raw, 1.0
         if isinstance(raw, str) and (parts := re.fullmatch(r"\s*([0-9.]+)\s*(ms|s|m|h|)\s*", raw.lower())):
             amount, factor = parts[1], _UNITS_OF_TIME[parts[2]]
         value = _as_float(amount)
         if value is None or value * factor > most or value < 0 or (value == 0 and not zero):
-            raise Unfit(expected, raw)
+            raise InvalidValue(expected, raw)
         return value * factor
 
     return Kind(expected, read, _short)
@@ -180,7 +180,7 @@ def size(least: int = 1) -> Kind[int]:
     """Accept a number of bytes, or of KiB, MiB, GiB with k, m, g behind it."""
     expected = f"a size such as 64k, 256m or 1g, at least {_show_size(least)}"
 
-    def read(raw: object, at: Reading) -> int:
+    def read(raw: object, at: ReadContext) -> int:
         value = None
         if isinstance(raw, int) and not isinstance(raw, bool):
             value = raw
@@ -189,7 +189,7 @@ def size(least: int = 1) -> Kind[int]:
         ):
             value = int(parts[1]) * _UNITS_OF_SIZE[parts[2]]
         if value is None or not least <= value <= 2**50:
-            raise Unfit(expected, raw)
+            raise InvalidValue(expected, raw)
         return value
 
     return Kind(expected, read, _show_size)
@@ -206,12 +206,12 @@ def one_of(*words: str, aliases: Mapping[str, str] = MappingProxyType({})) -> Ki
     """Accept one of some words; an alias is read as the word it stands for."""
     expected = "one of " + ", ".join([*words, *aliases])
 
-    def read(raw: object, at: Reading) -> str:
+    def read(raw: object, at: ReadContext) -> str:
         word = raw.strip().lower() if isinstance(raw, str) else ""
         if word in aliases:
             return aliases[word]
         if word not in words:
-            raise Unfit(expected, raw, did_you_mean(word, [*words, *aliases]))
+            raise InvalidValue(expected, raw, did_you_mean(word, [*words, *aliases]))
         return word
 
     return Kind(expected, read)
@@ -220,11 +220,11 @@ def one_of(*words: str, aliases: Mapping[str, str] = MappingProxyType({})) -> Ki
 def text(expected: str = "a text", pattern: str = r"(?s).+") -> Kind[str]:
     """Accept a text that matches a pattern as a whole, without NUL."""
 
-    def read(raw: object, at: Reading) -> str:
+    def read(raw: object, at: ReadContext) -> str:
         if isinstance(raw, (int, float)) and not isinstance(raw, bool):
             raw = str(raw)
         if not isinstance(raw, str) or "\0" in raw or not re.fullmatch(pattern, raw):
-            raise Unfit(expected, raw)
+            raise InvalidValue(expected, raw)
         return raw
 
     return Kind(expected, read)
@@ -243,10 +243,10 @@ def path(*, in_root: bool = False) -> Kind[Path]:
     """
     expected = "a path"
 
-    def read(raw: object, at: Reading) -> Path:
+    def read(raw: object, at: ReadContext) -> Path:
         given = os.fspath(raw) if isinstance(raw, os.PathLike) else raw
         if not isinstance(given, str) or not given.strip() or "\0" in given:
-            raise Unfit(expected, raw)
+            raise InvalidValue(expected, raw)
         if given == "~" or given.startswith(("~/", "~\\")):
             given = str(at.home) + given[1:]
         return (at.base if in_root else at.folder) / given
@@ -258,23 +258,23 @@ def nullable(kind: Kind[T]) -> Kind[T | None]:
     """Accept null (or nothing at all) as well."""
     expected = f"{kind.expected}, or null"
 
-    def read(raw: object, at: Reading) -> T | None:
+    def read(raw: object, at: ReadContext) -> T | None:
         if raw is None or (isinstance(raw, str) and raw.strip().lower() in ("", "null")):
             return None
         try:
             return kind.read(raw, at)
-        except Unfit as e:
-            raise Unfit(f"{e.expected}, or null", e.got, e.hint) from None
+        except InvalidValue as e:
+            raise InvalidValue(f"{e.expected}, or null", e.got, e.hint) from None
 
     return Kind(expected, read, lambda value: None if value is None else kind.show(value))
 
 
-def word_or(words: tuple[str, ...], kind: Kind[Any]) -> Kind[Any]:
+def keyword_or(words: tuple[str, ...], kind: Kind[Any]) -> Kind[Any]:
     """Accept one of some words, or the other kind; a list of just one of the words is that word."""
     start = ", ".join(words)
     expected = f"{start} or {kind.expected}"
 
-    def read(raw: object, at: Reading) -> Any:
+    def read(raw: object, at: ReadContext) -> Any:
         only = raw[0] if isinstance(raw, (list, tuple)) and len(raw) == 1 else raw
         if isinstance(only, str) and only.strip().lower() in words:
             return only.strip().lower()
@@ -287,7 +287,7 @@ def list_of(kind: Kind[T], many: str) -> Kind[tuple[T, ...]]:
     """Accept a list, or a text with commas between the items. many names the items."""
     expected = f"a list of {many}"
 
-    def read(raw: object, at: Reading) -> tuple[T, ...]:
+    def read(raw: object, at: ReadContext) -> tuple[T, ...]:
         if raw is None:
             items: list[object] = []
         elif isinstance(raw, str):
@@ -295,7 +295,7 @@ def list_of(kind: Kind[T], many: str) -> Kind[tuple[T, ...]]:
         elif isinstance(raw, (list, tuple, set, frozenset)):
             items = list(raw)
         else:
-            raise Unfit(expected, raw)
+            raise InvalidValue(expected, raw)
         return tuple(kind.read(item, at) for item in items)
 
     return Kind(expected, read, lambda value: [kind.show(item) for item in value])
@@ -304,16 +304,16 @@ def list_of(kind: Kind[T], many: str) -> Kind[tuple[T, ...]]:
 def map_of(keys: Kind[str], values: Kind[T], expected: str) -> Kind[Mapping[str, T]]:
     """Accept a map, or a text that holds one as JSON."""
 
-    def read(raw: object, at: Reading) -> Mapping[str, T]:
+    def read(raw: object, at: ReadContext) -> Mapping[str, T]:
         if isinstance(raw, str):
             try:
                 raw = json.loads(raw, object_pairs_hook=_once)
             except (ValueError, RecursionError):
-                raise Unfit(f"{expected}, as JSON", raw) from None
+                raise InvalidValue(f"{expected}, as JSON", raw) from None
         if raw is None:
             raw = {}
         if not isinstance(raw, Mapping):
-            raise Unfit(expected, raw)
+            raise InvalidValue(expected, raw)
         return MappingProxyType({keys.read(key, at): values.read(value, at) for key, value in raw.items()})
 
     return Kind(expected, read, lambda value: {key: values.show(each) for key, each in value.items()})
@@ -329,10 +329,10 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def tool_name() -> Kind[str]:
     """Accept the name of a tool."""
 
-    def read(raw: object, at: Reading) -> str:
+    def read(raw: object, at: ReadContext) -> str:
         name = raw.strip() if isinstance(raw, str) else ""
         if name not in at.tools:
-            raise Unfit("the name of a tool", raw, did_you_mean(name, at.tools))
+            raise InvalidValue("the name of a tool", raw, did_you_mean(name, at.tools))
         return name
 
     return Kind("the name of a tool", read)
@@ -341,12 +341,12 @@ def tool_name() -> Kind[str]:
 def group_name() -> Kind[str]:
     """Accept the name of a tool group or of a tool."""
 
-    def read(raw: object, at: Reading) -> str:
+    def read(raw: object, at: ReadContext) -> str:
         name = raw.strip() if isinstance(raw, str) else ""
         groups = dict.fromkeys(at.tools.values())
         if name not in groups and name not in at.tools:
             near = did_you_mean(name, groups) or did_you_mean(name, at.tools)
-            raise Unfit(f"a tool or one of the groups {', '.join(groups)}", raw, near)
+            raise InvalidValue(f"a tool or one of the groups {', '.join(groups)}", raw, near)
         return name
 
     return Kind("the name of a group or tool", read)
@@ -356,7 +356,7 @@ def object_name_or(kind: Kind[Any]) -> Kind[Any]:
     """Accept `module:object`, which stays a text, or the other kind."""
     expected = f"{kind.expected} or module:object"
 
-    def read(raw: object, at: Reading) -> Any:
+    def read(raw: object, at: ReadContext) -> Any:
         if isinstance(raw, str) and re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", raw):
             return raw
         return kind.read(raw, at)
@@ -367,7 +367,7 @@ def object_name_or(kind: Kind[Any]) -> Kind[Any]:
 def or_object(kind: Kind[T]) -> Kind[Any]:
     """Accept, besides what a person may write, an object handed over by a program that embeds the server."""
 
-    def read(raw: object, at: Reading) -> Any:
+    def read(raw: object, at: ReadContext) -> Any:
         plain = raw is None or isinstance(raw, (str, int, float, list, dict, os.PathLike))
         return kind.read(raw, at) if plain else raw
 

@@ -17,7 +17,7 @@ from .checks import check, outside
 from .errors import ConfigError
 from .file import Entry, read_settings
 from .flags import SECRETS, Flags, flag_names, read_flags, refuse_flag
-from .kinds import Reading, Unfit, did_you_mean
+from .kinds import InvalidValue, ReadContext, did_you_mean
 from .presets import expanded, preset_file
 from .settings import ALIASES, INTERPRETERS, Setting, Settings, table
 from .user_dirs import Places, places
@@ -96,7 +96,7 @@ class Config(Settings):
         read again.
         """
         raws = _overrides(overrides)
-        at = Reading(self.root, self.places.home, self.known_tools)
+        at = ReadContext(self.root, self.places.home, self.known_tools)
         roots = self.roots if raws.keys().isdisjoint(_ROOTS) else _roots(raws, at)
         values = _values(raws, replace(at, base=roots[0]))
         if roots is not self.roots:
@@ -166,7 +166,7 @@ def load_flags(
     serves: false for a command that serves no folder. It may run in the home folder, where a terminal opens, without a root.
     """
     user = places(env, platform)
-    at = Reading(cwd, user.home, known_tools)
+    at = ReadContext(cwd, user.home, known_tools)
     layers = [_from_environment(env, platform), _from_flags(flags), _overrides(overrides or {})]
     file = _config_file(flags, user, cwd)
     entries = read_settings(file) if file else {}
@@ -220,7 +220,7 @@ def _from_file(path: Path, entries: Mapping[str, Entry]) -> _Layer:
     return layer
 
 
-def _from_preset(layers: Sequence[_Layer], at: Reading) -> _Layer:
+def _from_preset(layers: Sequence[_Layer], at: ReadContext) -> _Layer:
     """Return the settings of the preset that the last of the layers chooses."""
     chosen = [layer["preset"] for layer in layers if "preset" in layer]
     name = _read(table()["preset"], chosen[-1], at) if chosen else table()["preset"].default
@@ -276,14 +276,14 @@ def _put(layer: _Layer, key: str, raw: _Raw) -> None:
     layer[name] = raw
 
 
-def _values(raws: Mapping[str, _Raw], at: Reading) -> dict[str, Any]:
+def _values(raws: Mapping[str, _Raw], at: ReadContext) -> dict[str, Any]:
     return {name: _read(table()[name], raw, at) for name, raw in raws.items() if name not in _ROOTS}
 
 
-def _read(about: Setting, raw: _Raw, at: Reading) -> Any:
+def _read(about: Setting, raw: _Raw, at: ReadContext) -> Any:
     try:
         return about.kind.read(raw.value, replace(at, folder=raw.folder) if raw.folder else at)
-    except Unfit as e:
+    except InvalidValue as e:
         got = "" if about.secret else f", got {_shown(e.got)}"
         hint = f"; {e.hint}" if e.hint else ""
         raise ConfigError(f"{about.name}: expected {e.expected}{got} ({raw.where}){hint}") from None
@@ -294,7 +294,9 @@ def _shown(got: object) -> str:
     return written if len(written) <= 80 else f"{written[:77]}..."
 
 
-def _chosen_roots(layers: Sequence[_Layer], at: Reading, user: Places, serves: bool) -> tuple[tuple[Path, ...], str]:
+def _chosen_roots(
+    layers: Sequence[_Layer], at: ReadContext, user: Places, serves: bool
+) -> tuple[tuple[Path, ...], str]:
     """Return the roots and their source.
 
     root and roots are two spellings of one setting: the last source that has either decides alone, so that it
@@ -307,7 +309,7 @@ def _chosen_roots(layers: Sequence[_Layer], at: Reading, user: Places, serves: b
     return (_default_root(at.folder, user) if serves else _folder(at.folder, "the working directory"),), "default"
 
 
-def _roots(raws: Mapping[str, _Raw], at: Reading) -> tuple[Path, ...]:
+def _roots(raws: Mapping[str, _Raw], at: ReadContext) -> tuple[Path, ...]:
     """Return the folders that root and roots of one source name, root first, with links resolved."""
     named: list[tuple[Path, _Raw]] = []
     if "root" in raws:

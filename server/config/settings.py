@@ -17,6 +17,8 @@ from .kinds import (
     boolean,
     boolean_or,
     group_name,
+    integer,
+    keyword_or,
     list_of,
     lower,
     map_of,
@@ -30,8 +32,6 @@ from .kinds import (
     size,
     text,
     tool_name,
-    whole,
-    word_or,
 )
 from .presets import PRESETS
 
@@ -162,7 +162,7 @@ class Settings:
         flag="--profile",
     )
     toolsets: Literal["all", "none"] | tuple[str, ...] = setting(
-        word_or(("all", "none"), list_of(group_name(), "groups or tools")),
+        keyword_or(("all", "none"), list_of(group_name(), "groups or tools")),
         "all",
         "Tool groups, or single tools, that exist.",
         flag="--toolsets",
@@ -171,7 +171,7 @@ class Settings:
         boolean(), False, "Master switch of every tool that writes or runs something.", flag="--enable-exec"
     )
     exec_tools: Literal["all"] | tuple[str, ...] = setting(
-        word_or(("all",), list_of(tool_name(), "tools")),
+        keyword_or(("all",), list_of(tool_name(), "tools")),
         "all",
         "Exec tools that are exposed when they are enabled.",
         flag="--exec-tools",
@@ -201,7 +201,7 @@ class Settings:
         boolean_or("ask"), False, "Whether a call may lift its own guard with `unsafe`; ask puts it to the person."
     )
     unsafe_logger: Any = setting(
-        or_object(nullable(word_or(("stderr",), object_name_or(path())))),
+        or_object(nullable(keyword_or(("stderr",), object_name_or(path())))),
         None,
         "Receives the tool and the detail of each override: stderr, a file (one JSON line each) or module:function.",
     )
@@ -227,13 +227,13 @@ class Settings:
         one_of("trash", "permanent"), ToolSettings.delete_mode, "What delete_file does unless a call says otherwise."
     )
     trash_dir: Path | Literal["auto"] = setting(
-        word_or(("auto",), path(in_root=True)),
+        keyword_or(("auto",), path(in_root=True)),
         ToolSettings.trash_dir,
         "Where deleted files go, a folder inside a root; auto: the system trash if it is inside a root on the same"
         " filesystem, else `.trash` at the root.",
     )
     undo_max_bytes: int = setting(
-        whole(0), ToolSettings.undo_max_bytes, "Bytes kept for each call so that it can be undone."
+        integer(0), ToolSettings.undo_max_bytes, "Bytes kept for each call so that it can be undone."
     )
     ignored_dirs: tuple[str, ...] = setting(
         list_of(text("the name of a folder", r"[^/\\\n]+"), "folder names"),
@@ -243,7 +243,7 @@ class Settings:
     respect_gitignore: bool = setting(
         boolean(), ToolSettings.respect_gitignore, "Trees and searches skip what `.gitignore` files exclude."
     )
-    max_output_tokens: int = setting(whole(), 10_000, "Tokens of text in one answer; below 1 counts as 1.")
+    max_output_tokens: int = setting(integer(), 10_000, "Tokens of text in one answer; below 1 counts as 1.")
     structured_output: bool = setting(
         boolean(), False, "Answers with fields also send them as structuredContent, and the listing has their schemas."
     )
@@ -252,7 +252,7 @@ class Settings:
         seconds(), ToolSettings.regex_timeout, "Seconds for one match attempt of a backtracking pattern."
     )
     max_grep_matches: int = setting(
-        whole(1), ToolSettings.max_grep_matches, "Matches in one answer of grep_files and git_grep."
+        integer(1), ToolSettings.max_grep_matches, "Matches in one answer of grep_files and git_grep."
     )
     command_timeout: float = setting(
         seconds(), ToolSettings.command_timeout, "Seconds for bash, git and sandbox runs; then they are killed."
@@ -272,8 +272,8 @@ class Settings:
         "Call deadline by tool; 0 is none.",
     )
     max_tool_timeout: float = setting(seconds(), ToolSettings.max_tool_timeout, "Cap of call deadlines, in seconds.")
-    max_in_flight: int = setting(whole(1), 64, "Calls at a time; more wait.")
-    max_processes: int = setting(whole(1), 8, "Live background processes in the server.")
+    max_in_flight: int = setting(integer(1), 64, "Calls at a time; more wait.")
+    max_processes: int = setting(integer(1), 8, "Live background processes in the server.")
     process_memory: int | None = setting(
         nullable(size(2**20)), None, "Data limit of each background process; null: none."
     )
@@ -293,7 +293,7 @@ class Settings:
         "Environment of shell commands: env_passthrough, or the server's without its secrets and `TOOLBOX_*`.",
     )
     shell_base_env: Mapping[str, str] | Literal["login"] = setting(
-        word_or(("login",), map_of(text("a variable", _VARIABLE), text("a text", r"(?s).*"), "a map of variables")),
+        keyword_or(("login",), map_of(text("a variable", _VARIABLE), text("a text", r"(?s).*"), "a map of variables")),
         MappingProxyType({}),
         "Variables below those of session and call; login: captured once from a login shell and filtered.",
     )
@@ -303,11 +303,11 @@ class Settings:
         "Command names that shell refuses besides its own list.",
     )
     shell_heuristics: bool = setting(boolean(), ToolSettings.shell_heuristics, "Refuse fork bombs and a trailing `&`.")
-    shell_max_commands: int = setting(whole(1), ToolSettings.shell_max_commands, "Commands in one call of shell.")
+    shell_max_commands: int = setting(integer(1), ToolSettings.shell_max_commands, "Commands in one call of shell.")
     shell_max_command_bytes: int = setting(
-        whole(1), ToolSettings.shell_max_command_bytes, "Bytes of one shell command."
+        integer(1), ToolSettings.shell_max_command_bytes, "Bytes of one shell command."
     )
-    shell_output_bytes: int = setting(whole(1024, 4_194_304), 262_144, "Bytes kept of each stream, from its end.")
+    shell_output_bytes: int = setting(integer(1024, 4_194_304), 262_144, "Bytes kept of each stream, from its end.")
     shell_sandbox: bool | Literal["auto"] = setting(
         boolean_or("auto"),
         ToolSettings.shell_sandbox,
@@ -345,7 +345,7 @@ class Settings:
     sandbox_network: Literal["none", "host"] = setting(one_of("none", "host"), "none", "Network of sandboxed programs.")
     sandbox_memory: int = setting(size(2**20), 256 * 2**20, "Memory of a sandboxed program and all it starts.")
     sandbox_cpus: float = setting(number(1024), 1.0, "Processors a sandboxed program may use.")
-    sandbox_pids: int = setting(whole(1), 128, "Processes a sandboxed program may have.")
+    sandbox_pids: int = setting(integer(1), 128, "Processes a sandboxed program may have.")
     docker_image: str = setting(_image, "ruby:3.3-slim", "Container image of run_ruby.")
     python_image: str = setting(_image, "python:3.12-slim", "Container image of run_python.")
     rust_image: str = setting(_image, "rust:1-slim", "Container image of run_rust.")
@@ -366,14 +366,14 @@ class Settings:
         ToolSettings.http_timeout,
         "Seconds to connect, and for each read; a request may take three times as long.",
     )
-    max_fetch_bytes: int = setting(whole(1), ToolSettings.max_fetch_bytes, "Bytes of a fetched body, decompressed.")
-    max_redirects: int = setting(whole(0, 50), ToolSettings.max_redirects, "Redirects that are followed.")
+    max_fetch_bytes: int = setting(integer(1), ToolSettings.max_fetch_bytes, "Bytes of a fetched body, decompressed.")
+    max_redirects: int = setting(integer(0, 50), ToolSettings.max_redirects, "Redirects that are followed.")
     web_allowlist: tuple[str, ...] = setting(
         _hosts, (), "Hosts the web tools may reach, with their subdomains; empty allows all public hosts."
     )
     web_denylist: tuple[str, ...] = setting(_hosts, (), "Hosts never reached, with their subdomains; wins.")
     web_ports: tuple[int, ...] = setting(
-        list_of(whole(1, 65_535), "ports"), (80, 443, 8080, 8443), "Ports the web tools may use."
+        list_of(integer(1, 65_535), "ports"), (80, 443, 8080, 8443), "Ports the web tools may use."
     )
     web_private_allow: tuple[str, ...] = setting(
         list_of(lower(text("host:port or host:*", rf"({_HOST}):([0-9]{{1,5}}|\*)")), "host:port pairs"),
@@ -407,14 +407,14 @@ class Settings:
     records_file: Path = setting(
         path(), Path(), "SQLite file of the records, outside every root.", default_text="records.sqlite3, state folder"
     )
-    records_max_rows: int = setting(whole(1), 100_000, "Records kept; older ones go.")
-    records_max_days: int = setting(whole(1), 30, "Days for which records are kept.")
-    tool_result_max_length: int = setting(whole(0), 10_000, "Characters of output in a record.")
+    records_max_rows: int = setting(integer(1), 100_000, "Records kept; older ones go.")
+    records_max_days: int = setting(integer(1), 30, "Days for which records are kept.")
+    tool_result_max_length: int = setting(integer(0), 10_000, "Characters of output in a record.")
     transport: Literal["stdio", "http", "sse"] = setting(
         one_of("stdio", "http", "sse"), "stdio", "How clients connect.", flag="--transport"
     )
     host: str = setting(text("a host name or address", _HOST), "127.0.0.1", "Where http and sse listen.", flag="--host")
-    port: int = setting(whole(0, 65_535), 8765, "Port of http and sse; 0 picks a free one.", flag="--port")
+    port: int = setting(integer(0, 65_535), 8765, "Port of http and sse; 0 picks a free one.", flag="--port")
     token_file: Path | None = setting(
         nullable(path()),
         None,
@@ -440,7 +440,7 @@ class Settings:
     allow_plain_http: bool = setting(
         boolean(), False, "Serve beyond this machine without TLS, for instance behind a proxy that has it."
     )
-    http_max_sessions: int = setting(whole(1), 1000, "Sessions at a time.")
+    http_max_sessions: int = setting(integer(1), 1000, "Sessions at a time.")
     http_idle_timeout: float = setting(seconds(), 1800.0, "Seconds after which an idle session ends.")
     terminal_blocklist: tuple[str, ...] | None = setting(
         nullable(list_of(lower(text("the name of a command", _COMMAND)), "names of commands")),

@@ -51,7 +51,7 @@ def places(env: Mapping[str, str], platform: str) -> Places:
     )
 
 
-def steps(path: Path) -> Iterator[Path]:
+def path_entries(path: Path) -> Iterator[Path]:
     """Yield every entry that is consulted to reach an absolute path, links and what they lead to included.
 
     Raises OSError for a loop of links.
@@ -79,13 +79,13 @@ def steps(path: Path) -> Iterator[Path]:
         todo.extend(reversed(target.parts))
 
 
-def root_around(path: Path, roots: Sequence[Path]) -> Path | None:
+def containing_root(path: Path, roots: Sequence[Path]) -> Path | None:
     """Return the root in which path, or a link on the way to it, lies; None when there is none.
 
     Folders are compared by device and inode, so neither spelling nor a second mount hides a root. path need not exist.
     """
     known = {_identity(root): root for root in roots}
-    for entry in steps(path):
+    for entry in path_entries(path):
         for folder in entry.parents:
             identity = _identity(folder)
             if identity is not None and identity in known:

@@ -15,7 +15,7 @@ from anyio import to_thread
 
 from .rows import Finished, Row, Started, Status, end_row, new_call_id, start_row
 from .server_id import Server
-from .store import BUSY, BusyRetry, CallRecord, RecordError, RecordFile
+from .store import BUSY, BusyRetry, CallRecord, RecordError, RecordStore
 
 __all__ = ["CallRecord", "Finished", "RecordError", "Records", "Started", "Status", "new_call_id"]
 
@@ -32,7 +32,7 @@ MAX_COUNTERS = 10_000
 """Pairs of session and tool whose calls are counted; the pair used longest ago goes first."""
 
 T = TypeVar("T")
-Write = Callable[[RecordFile, bool], Any]
+Write = Callable[[RecordStore, bool], Any]
 """What is done to the file; the second argument says whether it may wait for other servers."""
 
 
@@ -54,7 +54,7 @@ class Records:
         self._max_days = max_days
         self._result_max_length = result_max_length
         self._server = Server.this()
-        self._file: RecordFile | None = None
+        self._file: RecordStore | None = None
         self._retry = BusyRetry()
         self._lock = threading.Lock()
         self._limiter: anyio.CapacityLimiter | None = None
@@ -163,13 +163,13 @@ class Records:
             self._maintain(file)
             return result
 
-    def _opened(self, since: float) -> RecordFile:
+    def _opened(self, since: float) -> RecordStore:
         """Return the file, for something that was asked for at a moment of time.monotonic."""
         if self._closed:
             raise RecordError("the records are closed")
         self._retry.asked(since)
         if self._file is None:
-            file = RecordFile.writable(self._path, self._retry)
+            file = RecordStore.writable(self._path, self._retry)
             try:
                 file.interrupt_dead(self._server)
                 file.rotate(self._max_rows, self._max_days)
@@ -183,7 +183,7 @@ class Records:
     def _needs_maintenance(self) -> bool:
         return self._writes >= min(MAINTAIN_EVERY, 1 + self._max_rows // 16)
 
-    def _maintain(self, file: RecordFile) -> None:
+    def _maintain(self, file: RecordStore) -> None:
         """Delete old rows and sync the file, now and then."""
         if not self._needs_maintenance:
             return
@@ -203,8 +203,8 @@ class Records:
             self._iterations.popitem(last=False)
         return start_row(started, iteration) | {"root": self._root}
 
-    def _read(self, question: Callable[[RecordFile], T]) -> T:
-        file = RecordFile.readable(self._path)
+    def _read(self, question: Callable[[RecordStore], T]) -> T:
+        file = RecordStore.readable(self._path)
         try:
             return question(file)
         except sqlite3.Error as e:

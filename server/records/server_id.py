@@ -40,7 +40,7 @@ class Server:
         """Write the server as a line of text."""
         return f"{self.space}/{self.pid}/{self.start}/{self.instance}"
 
-    def lives(self, seen_by: "Server") -> bool | None:
+    def is_alive(self, seen_by: "Server") -> bool | None:
         """Tell whether this server still runs; None where that cannot be known, as in another container."""
         if not self.pid:
             return False

@@ -127,7 +127,7 @@ class BusyRetry:
             time.sleep(_PAUSE)
 
 
-class RecordFile:
+class RecordStore:
     """An open file of records. One thread at a time may use it.
 
     Where the file at its path is deleted or another one takes its place, rows go to that one, which is made if need be:
@@ -170,7 +170,7 @@ class RecordFile:
 
     def _find(self) -> None:
         """Open the file that is at the path, where it is not the one that was opened. Raises RecordError."""
-        if not self.is_lost():
+        if not self.was_replaced():
             return
         if not self._writes:
             # Until there is another one, what was opened can still be read.
@@ -189,7 +189,7 @@ class RecordFile:
                 self._patience.of(self._remove_sides)
         self._open()
 
-    def is_lost(self) -> bool:
+    def was_replaced(self) -> bool:
         """Tell whether what was opened is no longer the file at its path."""
         return self._file is None or _identity(self._path) != self._file
 
@@ -218,7 +218,7 @@ class RecordFile:
         if patient:
             self._find()
             return self._execute
-        if self.is_lost():
+        if self.was_replaced():
             raise RecordError("the file of the records was deleted or replaced")
         return self._db.execute
 
@@ -250,7 +250,7 @@ class RecordFile:
         """Mark what servers that no longer live have left running as interrupted."""
         for (text,) in self._execute("SELECT DISTINCT server FROM calls WHERE status = 'running'").fetchall():
             server = Server.parse(text)
-            lives = server.lives(me)
+            lives = server.is_alive(me)
             if lives is not True:
                 started_before = datetime.now(UTC) + timedelta(days=1 if lives is False else -_UNKNOWN_DAYS)
                 self._interrupt(text, started_before)

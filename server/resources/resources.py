@@ -101,7 +101,7 @@ class Resources:
 
     def look(self, owner: str) -> None:
         """Tell the owner if what is listed is not what it was at the last look."""
-        if not self._updates.heard(owner):
+        if not self._updates.is_subscribed(owner):
             return
         live = [process.id for process in self._live(owner)]
         if live != self._listed.get(owner):
@@ -118,7 +118,7 @@ class Resources:
         await self._updates.aclose()
 
     def _begin(self, owner: str) -> None:
-        if not self._updates.heard(owner):
+        if not self._updates.is_subscribed(owner):
             self._listed[owner] = [process.id for process in self._live(owner)]
 
     def _output_came(self, owner: str, id_: str, stream: str) -> None:

@@ -10,7 +10,7 @@ from ...tools.session import Session
 IDLE = 30 * 60.0
 """Seconds after which the state of an owner without a session is dropped, if it stays away."""
 OWNERS = 1000
-"""Owners without a session that are kept at most; the one longest away goes first."""
+"""Sessions without a session that are kept at most; the one longest away goes first."""
 
 
 @dataclass
@@ -23,7 +23,7 @@ class OwnerState:
     last_call: float = 0.0
 
 
-class Owners:
+class SessionStore:
     """Finds the state of an owner, and makes it at its first call.
 
     State of a session lasts until drop() says that the session ended; other state until its owner stays away.
@@ -43,10 +43,6 @@ class Owners:
             return False
         self._sessions[owner] = OwnerState(owner)
         return True
-
-    def knows(self, owner: str) -> bool:
-        """Tell whether the state of a session is there."""
-        return owner in self._sessions
 
     def of(self, owner: str) -> OwnerState:
         """Return the state of an owner."""

@@ -45,7 +45,7 @@ class Updates:
         self._pause = pause
         self._audiences: dict[str, _Audience] = {}
 
-    def heard(self, owner: str) -> bool:
+    def is_subscribed(self, owner: str) -> bool:
         """Return whether an owner ever asked to hear of anything."""
         return owner in self._audiences
 

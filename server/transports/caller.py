@@ -35,7 +35,7 @@ class Caller:
         return f"principal:{self.principal}" if self.principal is not None else "anonymous"
 
 
-PIPES: Final = Caller("stdio", "stdio", None)
+STDIO_CALLER: Final = Caller("stdio", "stdio", None)
 """The one client on pipes or in memory."""
 
 
@@ -46,7 +46,7 @@ def caller(ctx: ServerRequestContext[Any, Any]) -> Caller:
     the session header, so there it would be a claim by the client about somebody else's session.
     """
     if ctx.request is None:
-        return PIPES
+        return STDIO_CALLER
     found: Caller = ctx.request.scope[SCOPE_KEY]
     if found.transport == "http" and ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
         return replace(found, session_id=None)

@@ -18,7 +18,7 @@ from interop.fixtures_tools import TOOLS
 from mcp.server import Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
-from toolbox_mcp.server.build import assembled
+from toolbox_mcp.server.build import build_server
 from toolbox_mcp.server.config.load import load
 from toolbox_mcp.server.transports.http.app import serve
 from toolbox_mcp.server.transports.http.settings import HttpSettings
@@ -36,7 +36,7 @@ def add_fixtures(server: Server[Any]) -> None:
     async def list_tools(ctx: Ctx, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
         ours = await list_ours.handler(ctx, params)
         assert isinstance(ours, t.ListToolsResult)
-        both = [*ours.tools, *(fixture.wire() for fixture in raw.values())]
+        both = [*ours.tools, *(fixture.to_mcp() for fixture in raw.values())]
         return t.ListToolsResult(tools=sorted(both, key=lambda tool: tool.name))
 
     async def call_tool(ctx: Ctx, params: t.CallToolRequestParams) -> Any:
@@ -53,7 +53,7 @@ def add_fixtures(server: Server[Any]) -> None:
 async def main(port: int, root: str) -> None:
     """Serve until a signal comes; says on stderr where."""
     config = load(["--root", root, "--set", "records=false"], {}, cwd=Path(root))
-    async with assembled(config, {}, TOOLS) as toolbox:
+    async with build_server(config, {}, TOOLS) as toolbox:
         add_fixtures(toolbox.server)
         add_content(toolbox.server)
         await serve(

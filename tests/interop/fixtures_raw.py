@@ -32,7 +32,7 @@ class Fixture:
     handler: Handler
     schema: Mapping[str, Any]
 
-    def wire(self) -> t.Tool:
+    def to_mcp(self) -> t.Tool:
         """Return it as tools/list shows it."""
         return t.Tool(name=self.name, description=f"Conformance fixture {self.name}.", input_schema=dict(self.schema))
 

@@ -11,7 +11,7 @@ import pytest
 
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.path_jail.openat2 import openat2
-from toolbox_mcp.safety.path_jail.roots import Engine, Place, Roots
+from toolbox_mcp.safety.path_jail.roots import Engine, JailedPath, Roots
 
 ENGINES = [Engine.OPENAT2, Engine.WALK] if openat2() else [Engine.WALK]
 
@@ -74,10 +74,10 @@ def outcome() -> Callable[..., Any]:
 
 
 @pytest.fixture
-def content() -> Callable[[Place], str]:
+def content() -> Callable[[JailedPath], str]:
     """Read a file the way every tool does."""
 
-    def read(place: Place) -> str:
+    def read(place: JailedPath) -> str:
         with open(place.open_file(), encoding="utf-8") as file:
             return file.read()
 

@@ -16,7 +16,7 @@ from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.writes import atomic
 from toolbox_mcp.safety.writes import renameat2 as renaming
 from toolbox_mcp.safety.writes.atomic import locked, read_whole, replace
-from toolbox_mcp.safety.writes.file_version import Seen, etag
+from toolbox_mcp.safety.writes.file_version import FileVersion, etag
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
 
@@ -387,7 +387,7 @@ def test_what_comes_while_a_changed_file_is_put_back_is_not_lost(project, roots,
     file.write_text("old")
     place = roots.place("a")
     _, seen = read_whole(place, 100)
-    real, left = Seen.holds, [1]
+    real, left = FileVersion.holds, [1]
 
     def holds(self, dir_fd, name, fd=None):
         if left:
@@ -402,7 +402,7 @@ def test_what_comes_while_a_changed_file_is_put_back_is_not_lost(project, roots,
                 os.replace(written, file)
         return real(self, dir_fd, name, fd)
 
-    monkeypatch.setattr(Seen, "holds", holds)
+    monkeypatch.setattr(FileVersion, "holds", holds)
     with pytest.raises(ToolError) as refused:
         replace(place, b"new", expect=seen)
     assert refused.value.code == "file_changed"
@@ -419,7 +419,7 @@ def test_a_changed_file_that_cannot_be_put_back_is_kept_and_told(project, roots,
     def fails(*_):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(Seen, "holds", lambda *_: False)
+    monkeypatch.setattr(FileVersion, "holds", lambda *_: False)
     monkeypatch.setattr(atomic, "put_back", fails)
     with pytest.raises(ToolError) as refused:
         replace(place, b"new", expect=seen)

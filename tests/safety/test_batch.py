@@ -15,7 +15,7 @@ from toolbox_mcp.safety.writes import batch
 from toolbox_mcp.safety.writes import rollback as putting_back
 from toolbox_mcp.safety.writes.atomic import read_whole
 from toolbox_mcp.safety.writes.batch import Change, change_all
-from toolbox_mcp.safety.writes.file_version import Seen
+from toolbox_mcp.safety.writes.file_version import FileVersion
 from toolbox_mcp.safety.writes.fs_ops import move
 
 
@@ -78,7 +78,7 @@ def test_gives_every_file_its_content_and_keeps_its_mode(files, rewritten):
     assert sorted(files.rglob("*")) == sorted([*files.glob("?"), *files.glob("?/?")])
     assert len({path.stat().st_mode for path in files.glob("?/?")}) == 2
     for changed in done:
-        assert changed.after == Seen.of(changed.change.place.path.stat())
+        assert changed.after == FileVersion.of(changed.change.place.path.stat())
 
 
 def test_creates_removes_and_links(files, roots):

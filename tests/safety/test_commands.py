@@ -4,7 +4,7 @@ from pydantic import BaseModel
 from tests.tables import each_row
 from toolbox_mcp.safety.commands import Arguments, Command
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.guard import Judging
+from toolbox_mcp.safety.guard import GuardContext
 from toolbox_mcp.safety.policy import Policy
 
 
@@ -14,7 +14,7 @@ class Call(BaseModel):
 
 
 def judged(command, args=(), *, allowed=("git", "ls"), unsafe=False):
-    judging = Judging(Policy(roots=None, allowed_commands=allowed), unsafe)
+    judging = GuardContext(Policy(roots=None, allowed_commands=allowed), unsafe)
     call = Call.model_validate({"command": command, "args": list(args)}, context=judging)
     if judging.refusals:
         raise judging.refusals[0]

@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from tests.tables import each_row
-from toolbox_mcp.safety.guard import Judging
+from toolbox_mcp.safety.guard import GuardContext
 from toolbox_mcp.safety.paths import EntryPath, ProjectPath, UnsafePath, UnsafeWritePath, WriteEntry, WritePath
 from toolbox_mcp.safety.policy import Policy
 
@@ -28,7 +28,7 @@ def judge(project: Path, jail: Callable[..., Any]) -> Callable[..., tuple[str, l
     roots = jail(protected=[".mcp.json"])
 
     def run(kind: Any, path: str, unsafe: bool = False) -> tuple[str, list[str]]:
-        judging = Judging(Policy(roots), unsafe=unsafe)
+        judging = GuardContext(Policy(roots), unsafe=unsafe)
         place = TypeAdapter(kind).validate_python(path, context=judging)
         if judging.refusals:
             assert place is None

@@ -9,7 +9,7 @@ from tests.tables import each_row
 from toolbox_mcp.safety.path_jail.protected import Protected
 from toolbox_mcp.safety.path_jail.roots import Roots
 from toolbox_mcp.safety.writes.atomic import replace
-from toolbox_mcp.safety.writes.file_version import Seen
+from toolbox_mcp.safety.writes.file_version import FileVersion
 from toolbox_mcp.safety.writes.fs_ops import move
 
 GLOBS = (".mcp.json", ".claude/settings*.json", ".cursor/**", ".vscode/tasks.json", "/only/here", "deep/**/secret*")
@@ -275,7 +275,7 @@ def test_what_is_expected_to_be_there_is_judged_where_only_that_may_be_replaced(
     (project / "link").symlink_to("hard")
     (project / "free").touch()
     roots = jail(own_files=[own])
-    free, hard = (Seen.of((project / name).stat()) for name in ("free", "hard"))
+    free, hard = (FileVersion.of((project / name).stat()) for name in ("free", "hard"))
     assert outcome(roots.place("hard").target().check_writable, hard) == "protected_path"
     assert outcome(roots.place("free").target().check_writable, free) is None
     # A link may lead somewhere else by now.

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from toolbox_mcp.safety.writes import rollback as putting_back
-from toolbox_mcp.safety.writes.file_version import Seen
+from toolbox_mcp.safety.writes.file_version import FileVersion
 from toolbox_mcp.safety.writes.rollback import Outcome, put_back, remove_again
 
 
@@ -25,7 +25,7 @@ def put(folder):
     (folder / "name").write_text("new")
     # As long as it is open no other file gets its number.
     with (folder / "name").open() as file:
-        yield Seen.of(os.fstat(file.fileno())).holding(b"new")
+        yield FileVersion.of(os.fstat(file.fileno())).holding(b"new")
 
 
 @pytest.fixture
@@ -195,6 +195,6 @@ def test_a_created_file_that_is_gone_is_gone(folder, dir_fd, put):
 def test_links_are_put_back_too(folder, dir_fd):
     (folder / "spare").symlink_to("old")
     (folder / "name").symlink_to("new")
-    assert put_back(dir_fd, "spare", "name", Seen.at(dir_fd, "name")) is Outcome.BACK
+    assert put_back(dir_fd, "spare", "name", FileVersion.at(dir_fd, "name")) is Outcome.BACK
     assert os.readlink(folder / "name") == "old"
     assert os.listdir(folder) == ["name"]

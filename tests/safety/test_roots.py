@@ -240,7 +240,7 @@ def test_target_follows_links_and_refuses_those_that_lead_out(tree, roots, outco
 def test_a_file_is_opened_with_its_target_or_not_at_all(tree, roots, outcome, path, target, seen):
     def opened() -> str:
         place = roots.place(path)
-        fd, at = (place.looked_at() if seen else place).open_target()
+        fd, at = (place.with_status() if seen else place).open_target()
         again = at.open_file()
         assert os.path.sameopenfile(fd, again)
         os.close(fd)
@@ -253,7 +253,7 @@ def test_a_file_is_opened_with_its_target_or_not_at_all(tree, roots, outcome, pa
 
 
 def test_an_entry_is_not_opened_where_it_is_a_link(tree, roots, outcome):
-    entry = roots.place("in", follow=False).looked_at()
+    entry = roots.place("in", follow=False).with_status()
     assert not entry.was_file
     assert outcome(entry.open_target) == outcome(entry.open_file)
 
@@ -287,7 +287,7 @@ def test_what_comes_into_the_place_of_a_file_that_was_seen_is_judged_as_if_it_ha
     (tree / "~" / "link_to_link").symlink_to("../~/link")
     (tree / "~" / "out").symlink_to("../../outside/secret")
     (tree / "~" / "loop").symlink_to("f.txt")
-    place = roots.place("a/f.txt", follow=follow).looked_at()
+    place = roots.place("a/f.txt", follow=follow).with_status()
     assert place.was_file
     (tree / name).rename(tree / "moved")
     if instead:
@@ -448,7 +448,7 @@ def test_mount_points_inside_are_refused_only_when_asked(tree, engine, with_moun
     script = """
 import sys
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.path_jail.roots import Engine, Place, Roots
+from toolbox_mcp.safety.path_jail.roots import Engine, JailedPath, Roots
 for no_xdev in (False, True):
     roots = Roots([sys.argv[1]], no_xdev=no_xdev, engine=Engine(sys.argv[2]))
     for path in ("mounted/secret", "bound", "to_mounted/secret", "a/f.txt"):

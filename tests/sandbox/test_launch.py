@@ -16,7 +16,7 @@ async def test_a_program_stands_when_both_its_supervisor_and_its_folder_are_know
         # Pid 1 of the program's namespace is ready before the supervisor has come to speak.
         socket.send_fds(theirs, [json.dumps({"ready": True}).encode()], [folder])
         os.close(folder)
-        assert process.lives()
+        assert process.is_alive()
         assert process.scratch is not None
         assert not process.ready.done()
         theirs.send(json.dumps({"supervisor": os.getpid(), "helpers": []}).encode())

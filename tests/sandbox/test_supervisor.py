@@ -117,7 +117,7 @@ async def test_what_forks_all_the_time_is_dead_when_process_kill_has_answered(ho
         one = hopper(number)
         process = await background(zygote, one.argv)
         await one.hopping()
-        lived = process.lives
+        lived = process.is_alive
         await process.kill(0.05)
         if not lived or one.is_alive():
             survived.append(str(one))

@@ -8,7 +8,7 @@ from mcp_types import ElicitResult
 
 from tests.tables import each_row
 from toolbox_mcp.server.call.approvals import PIECE, digest, question
-from toolbox_mcp.server.call.exposure import Gate
+from toolbox_mcp.server.call.exposure import ExposurePolicy
 from toolbox_mcp.server.call.pipeline import Rules
 
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -258,7 +258,7 @@ async def test_unsafe_and_approval_are_two_questions(call, project, ask, mode):
 @ERAS
 async def test_a_tool_that_is_not_enabled_is_refused_without_a_question(call, ask, mode):
     person = ask(mode, Rules(approvals={"write_file": "always"}, allow_unsafe="ask"))
-    call.gate = Gate()
+    call.gate = ExposurePolicy()
     assert await call.code("write_file", path="f", content="x", unsafe=True) == "exec_disabled"
     assert not person.asked
 

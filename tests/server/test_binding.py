@@ -4,7 +4,7 @@ import pytest
 
 from tests.tables import each_row
 from toolbox_mcp.safety.errors import ToolError
-from toolbox_mcp.safety.guard import Judging
+from toolbox_mcp.safety.guard import GuardContext
 from toolbox_mcp.safety.policy import Policy
 from toolbox_mcp.server.call.arguments import Binder
 from toolbox_mcp.tools.catalogue import load_tools
@@ -65,7 +65,7 @@ def test_of_many_arguments_that_do_not_fit_only_the_first_takes_memory(name, arg
     tracemalloc.start()
     try:
         with pytest.raises(ToolError) as refused:
-            binder.bind(arguments, Judging(Policy(roots=None)))
+            binder.bind(arguments, GuardContext(Policy(roots=None)))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

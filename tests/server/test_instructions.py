@@ -2,12 +2,12 @@ import re
 
 import pytest
 
-from toolbox_mcp.server.call.exposure import Gate
+from toolbox_mcp.server.call.exposure import ExposurePolicy
 from toolbox_mcp.tools.catalogue import load_tools
 
 TOOLS = load_tools()
 
-ALL = Gate(enable_exec_tools=True, enable_shell=True)
+ALL = ExposurePolicy(enable_exec_tools=True, enable_shell=True)
 LAST = "A failure is {error, code, hint}: do what the hint says."
 
 
@@ -15,12 +15,12 @@ LAST = "A failure is {error, code, hint}: do what the hint says."
     "gate",
     [
         ALL,
-        Gate(),
-        Gate(list_disabled=True),
-        Gate(enable_exec_tools=True, exec_tools=["write_file"]),
-        Gate(toolsets=["util"]),
-        Gate(toolsets=["edit"], enable_exec_tools=True),
-        Gate(toolsets=[]),
+        ExposurePolicy(),
+        ExposurePolicy(list_disabled=True),
+        ExposurePolicy(enable_exec_tools=True, exec_tools=["write_file"]),
+        ExposurePolicy(toolsets=["util"]),
+        ExposurePolicy(toolsets=["edit"], enable_exec_tools=True),
+        ExposurePolicy(toolsets=[]),
     ],
 )
 async def test_the_instructions_name_listed_tools_only(call, gate):
@@ -33,7 +33,7 @@ async def test_the_instructions_name_listed_tools_only(call, gate):
 
 
 def _gated(gate):
-    return [t.name for t in TOOLS if t.gated and (gate.toolsets is None or t.group in gate.toolsets)]
+    return [t.name for t in TOOLS if t.needs_exec and (gate.toolsets is None or t.group in gate.toolsets)]
 
 
 async def test_with_everything_open_they_say_how_the_tools_go_together(call):

@@ -17,7 +17,7 @@ from toolbox_mcp.safety.policy import Policy
 from toolbox_mcp.server.budget.budget import Budget
 from toolbox_mcp.server.budget.tokenizers import tokenizer_for
 from toolbox_mcp.server.call import pipeline
-from toolbox_mcp.server.call.exposure import Gate, expose
+from toolbox_mcp.server.call.exposure import ExposurePolicy, expose
 from toolbox_mcp.server.call.pipeline import Pipeline, Rules
 from toolbox_mcp.server.records.recorder import Finished, RecordError, Started
 from toolbox_mcp.tools import progress
@@ -202,10 +202,10 @@ async def test_an_unknown_tool_is_a_protocol_error(call):
 @pytest.mark.parametrize(
     ("gate", "name", "code", "hint"),
     [
-        (Gate(), "change", "exec_disabled", "the operator can set enable_exec_tools: true"),
-        (Gate(), "shell", "exec_disabled", "the operator can set enable_exec_tools: true"),
-        (Gate(enable_exec_tools=True), "shell", "shell_disabled", "the operator can set enable_shell: true"),
-        (Gate(enable_exec_tools=True, exec_tools=["shell"]), "change", "exec_disabled",
+        (ExposurePolicy(), "change", "exec_disabled", "the operator can set enable_exec_tools: true"),
+        (ExposurePolicy(), "shell", "exec_disabled", "the operator can set enable_exec_tools: true"),
+        (ExposurePolicy(enable_exec_tools=True), "shell", "shell_disabled", "the operator can set enable_shell: true"),
+        (ExposurePolicy(enable_exec_tools=True, exec_tools=["shell"]), "change", "exec_disabled",
          "the operator can add change to exec_tools"),
     ],
 )  # fmt: skip
@@ -221,7 +221,7 @@ async def test_nothing_is_kept_of_a_call_of_a_tool_that_is_not_enabled(call, tmp
         """A text that tells when it goes."""
 
     with contextlib.closing(Roots([tmp_path])) as roots:
-        exposure, budget = expose(call.catalogue, Gate()), Budget(2000, tokenizer_for("gpt-4o"))
+        exposure, budget = expose(call.catalogue, ExposurePolicy()), Budget(2000, tokenizer_for("gpt-4o"))
         calls = Pipeline(exposure, Policy(roots, ()), ToolSettings(), Rules(), budget, {})
         content = Content("x")
         gone = weakref.ref(content)
@@ -232,13 +232,13 @@ async def test_nothing_is_kept_of_a_call_of_a_tool_that_is_not_enabled(call, tmp
 
 
 async def test_what_is_closed_is_hidden_from_the_list_unless_asked_for(call):
-    call.gate = Gate()
+    call.gate = ExposurePolicy()
     client = await call.client()
     assert [t.name for t in (await client.list_tools()).tools] == ["crash", "echo", "hang", "steps", "who"]
 
 
 async def test_closed_tools_are_listed_where_the_operator_wants_that(call):
-    call.gate = Gate(list_disabled=True)
+    call.gate = ExposurePolicy(list_disabled=True)
     client = await call.client()
     assert "change" in [t.name for t in (await client.list_tools()).tools]
     assert await call.code("change") == "exec_disabled"
@@ -246,7 +246,7 @@ async def test_closed_tools_are_listed_where_the_operator_wants_that(call):
 
 async def test_a_tool_outside_the_toolsets_does_not_exist(call):
     call.catalogue = TOOLS
-    call.gate = Gate(toolsets=["util"])
+    call.gate = ExposurePolicy(toolsets=["util"])
     with pytest.raises(MCPError):
         await call("read_file", path="x")
     assert await call("calculator", expression="1") == "= 1"
@@ -440,7 +440,7 @@ class Kept:
 )
 async def test_every_outcome_is_recorded(call, name, arguments, status, code):
     kept = call.extra["recorder"] = Kept()
-    call.gate = Gate(enable_exec_tools=True)
+    call.gate = ExposurePolicy(enable_exec_tools=True)
     call.rules = Rules(tool_timeouts={"hang": 0.05})
     result = await call.result(name, arguments)
     [(started, finished)] = kept.ended

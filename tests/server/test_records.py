@@ -21,7 +21,7 @@ from toolbox_mcp.safety.redaction import MASK
 from toolbox_mcp.server.records import store as record_file
 from toolbox_mcp.server.records.recorder import Finished, RecordError, Records, Started, Status, new_call_id
 from toolbox_mcp.server.records.server_id import Server
-from toolbox_mcp.server.records.store import RecordFile
+from toolbox_mcp.server.records.store import RecordStore
 
 BEGAN = datetime(2026, 11, 21, 4, 43, 58, 123000, tzinfo=UTC)
 DONE = Finished(Status.SUCCESS, None, "done", None, 1.5)
@@ -294,11 +294,11 @@ ME = Server.this()
     ],
 )
 def test_a_server_lives_when_its_pid_is_still_the_same_process(server, lives):
-    assert server.lives(ME) is lives
+    assert server.is_alive(ME) is lives
 
 
 async def test_calls_of_a_server_that_cannot_be_asked_are_interrupted_after_a_day(path, records):
-    file = RecordFile.writable(path)
+    file = RecordStore.writable(path)
     for call_id, hours in (("today", 23), ("yesterday", 25)):
         await records.start(call(call_id, started_at=datetime.now(UTC) - timedelta(hours=hours)))
     with sqlite3.connect(path) as db:
@@ -353,7 +353,7 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(path):
             if line.endswith("\n"):
                 what, call_id = line.split()
                 acknowledged[call_id] = what
-    file = RecordFile.writable(path)
+    file = RecordStore.writable(path)
     file.interrupt_dead(ME)
     kept = {row.call_id: row.status for row in file.newest(1_000_000, None, None, None, None)}
     file.close()
@@ -559,11 +559,11 @@ async def test_a_file_is_made_by_one_server_at_a_time(path, monkeypatch):
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
         with pytest.raises(RecordError, match="cannot be made"):
-            RecordFile.writable(path)
+            RecordStore.writable(path)
         assert not path.exists()
     finally:
         os.close(folder)
-    RecordFile.writable(path).close()
+    RecordStore.writable(path).close()
 
 
 @pytest.mark.parametrize(
@@ -580,7 +580,7 @@ def test_a_file_that_is_not_ours_is_left_alone(tmp_path, make, message):
     path = tmp_path / "records.sqlite3"
     make(path)
     with pytest.raises(RecordError, match=message):
-        RecordFile.writable(path)
+        RecordStore.writable(path)
     assert not path.is_file() or path.is_symlink() or b"calls" not in path.read_bytes()
 
 
@@ -669,7 +669,7 @@ async def test_a_call_whose_row_is_written_runs_though_old_rows_cannot_be_delete
     def refuse(*args: object) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr(RecordFile, "rotate", refuse)
+    monkeypatch.setattr(RecordStore, "rotate", refuse)
     await records.start(call("c1"))
     assert records.get("c1").status == "running"
     await end(records, "c1", DONE)
@@ -755,7 +755,7 @@ async def test_a_file_of_the_first_version_is_upgraded_and_keeps_its_rows(path):
 
 def test_a_reader_does_not_change_the_file(path):
     Records.open(path).close()
-    reader = RecordFile.readable(path)
+    reader = RecordStore.readable(path)
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         reader.rotate(0, 0)
     reader.close()

@@ -1,5 +1,5 @@
 from toolbox_mcp.server.resources import sessions
-from toolbox_mcp.server.resources.sessions import Owners
+from toolbox_mcp.server.resources.sessions import SessionStore
 
 
 class Clock:
@@ -12,7 +12,7 @@ class Clock:
 
 def test_an_owner_without_a_session_is_dropped_when_it_stays_away():
     clock, dropped = Clock(), []
-    owners = Owners(clock, dropped.append)
+    owners = SessionStore(clock, dropped.append)
     first = owners.of("principal:a")
     clock.now = sessions.IDLE
     assert owners.of("principal:a") is first
@@ -24,7 +24,7 @@ def test_an_owner_without_a_session_is_dropped_when_it_stays_away():
 
 def test_a_session_lasts_until_its_end_is_told():
     clock, dropped = Clock(), []
-    owners = Owners(clock, dropped.append)
+    owners = SessionStore(clock, dropped.append)
     assert owners.begin("session:1")
     assert not owners.begin("session:1")
     state = owners.of("session:1")
@@ -39,7 +39,7 @@ def test_a_session_lasts_until_its_end_is_told():
 def test_the_number_of_owners_is_bounded(monkeypatch):
     monkeypatch.setattr(sessions, "OWNERS", 3)
     dropped = []
-    owners = Owners(Clock(), dropped.append)
+    owners = SessionStore(Clock(), dropped.append)
     for name in "abcde":
         owners.of(name)
     assert dropped == ["a", "b"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...safety.errors import Code, ToolError
-from ...safety.guard import Judging
+from ...safety.guard import GuardContext
 from ...safety.text import visible_name
 from ._languages import KINDS
 
@@ -100,7 +100,7 @@ def _nearness(name: str, query: str, low: str) -> int:
 def kind_of(*known: str) -> Any:
     """Return a check of the argument kind, for a guard: one of these, or nothing. ToolError bad_kind."""
 
-    def check(value: Any, judging: Judging) -> str | None:
+    def check(value: Any, judging: GuardContext) -> str | None:
         if value is None or value == "":
             return None
         if value not in known:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ...safety.errors import Code, ToolError
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.text import HEAD, is_binary
 from ...safety.writes.atomic import read_whole
 from ...sandbox.isolate.worker import Worker, WorkerFailure
@@ -24,7 +24,7 @@ _WAY_ON = "query or kind narrows it"
 
 async def outline(
     parser: Worker,
-    path: Place,
+    path: JailedPath,
     query: str | None,
     kind: str | None,
     match: Match = "contains",
@@ -48,7 +48,7 @@ async def outline(
     return Text(f"{body}\n(syntax error near line {error})" if error else body, _WAY_ON)
 
 
-def _read(path: Place, language: str | None, stop: Callable[[], bool]) -> tuple[bytes, str]:
+def _read(path: JailedPath, language: str | None, stop: Callable[[], bool]) -> tuple[bytes, str]:
     data, _ = read_whole(path, MAX_BYTES)
     found = language or language_of(path.target().name) or language_of(path.name) or language_of_head(data[:HEAD])
     if found is None:
@@ -60,7 +60,7 @@ def _read(path: Place, language: str | None, stop: Callable[[], bool]) -> tuple[
     return data, found
 
 
-def head_of(path: Place) -> bytes:
+def head_of(path: JailedPath) -> bytes:
     """Return the first bytes of a file; none where it cannot be read."""
     try:
         fd = path.open_file()

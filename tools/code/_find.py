@@ -6,7 +6,7 @@ from collections.abc import Callable
 from zlib import crc32
 
 from ...safety.errors import ToolError
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.text import decode, visible
 from ...safety.writes.atomic import read_whole
 from ._definitions import Definition, Match, definitions, rank
@@ -42,7 +42,9 @@ def found(
     return [(source, each) for _, _, _, source, each in hits]
 
 
-def references(tree: Tree, folder: Place, name: str, most: int, stop: Callable[[], bool]) -> tuple[list[str], bool]:
+def references(
+    tree: Tree, folder: JailedPath, name: str, most: int, stop: Callable[[], bool]
+) -> tuple[list[str], bool]:
     """Return rows `PATH:LINE: TEXT` of the lines that mention a name, definitions of it included; and whether there are more."""
     word = name.rpartition(".")[2].rpartition("::")[2]
     checksum = crc32(word.rstrip("?!=").encode())

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TypeVar
 
 from ...safety.errors import ToolError
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.path_jail.tree_walk import Walk
 from ...safety.text import visible_name
 from ...safety.writes.atomic import read_whole
@@ -121,7 +121,12 @@ def _weight(outline: Parsed) -> int:
 
 
 async def tree(
-    folder: Place, settings: ToolSettings, include_ignored: bool, parser: Worker, outlines: Outlines, progress: Progress
+    folder: JailedPath,
+    settings: ToolSettings,
+    include_ignored: bool,
+    parser: Worker,
+    outlines: Outlines,
+    progress: Progress,
 ) -> Tree:
     """Return what the files below a folder define, as far as the time allows. ToolError not_a_directory, path_denied."""
     deadline = time.monotonic() + TREE_SECONDS
@@ -207,7 +212,7 @@ def _batches(sources: Sequence[Source]) -> Iterator[list[Source]]:
         yield batch
 
 
-def _read(top: Place, batch: Sequence[Source], stop: Stop) -> list[tuple[Source, bytes]]:
+def _read(top: JailedPath, batch: Sequence[Source], stop: Stop) -> list[tuple[Source, bytes]]:
     out: list[tuple[Source, bytes]] = []
     for source in batch:
         place = top

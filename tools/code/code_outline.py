@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ...safety.errors import Code, ToolError
 from ...safety.guard import Guard
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.paths import ProjectPath
 from ...safety.text import visible_name
 from ..base import Access, tool
@@ -59,12 +59,12 @@ async def code_outline(
     return await reading(ranking) or _nothing(path, below)
 
 
-def _nothing(path: Place, below: Tree) -> Text:
+def _nothing(path: JailedPath, below: Tree) -> Text:
     return Text("\n".join([f"no definitions found in {path.shown}", *below.notes]))
 
 
 def _rows(
-    below: Tree, folder: Place, query: str, kind: str | None, match: Match, named: bool, stop: Callable[[], bool]
+    below: Tree, folder: JailedPath, query: str, kind: str | None, match: Match, named: bool, stop: Callable[[], bool]
 ) -> str:
     hits = found(below, query, kind, match, stop)
     rows = [

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Literal
 
 from ...safety.errors import Code, ToolError
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.text import decode, is_binary
 from ...safety.writes.atomic import read_whole
 from ...sandbox.isolate.worker import Worker, WorkerFailure
@@ -31,7 +31,7 @@ _CODES = {"json": Code.BAD_JSON, "yaml": Code.BAD_YAML, "toml": Code.BAD_TOML}
 
 
 async def answer(
-    form: Format, parser: Worker, path: Place | None, inline: str | None, query: str | None, option: int = 0
+    form: Format, parser: Worker, path: JailedPath | None, inline: str | None, query: str | None, option: int = 0
 ) -> Text:
     """Return what a query leads to in a file or in a text, of which one is given.
 
@@ -58,7 +58,7 @@ async def answer(
     return Text(body, more)
 
 
-def _read(path: Place) -> str:
+def _read(path: JailedPath) -> str:
     try:
         data, _ = read_whole(path, MAX_BYTES)
     except ToolError as refused:

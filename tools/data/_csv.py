@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from ...safety.errors import Code, ToolError
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.text import HEAD, is_binary, visible
 
 MAX_BYTES = 10 * 2**20
@@ -73,7 +73,7 @@ def encoding_named(name: str) -> str:
     return codec
 
 
-def read(place: Place, wanted: Wanted, stop: Callable[[], bool]) -> Rows:
+def read(place: JailedPath, wanted: Wanted, stop: Callable[[], bool]) -> Rows:
     """Return the rows asked for. ToolError not_a_file, too_large, binary_file, bad_csv, invalid_args."""
     fd = place.open_file()
     try:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ...safety.errors import Code, ToolError
-from ...safety.guard import Guard, Judging
+from ...safety.guard import Guard, GuardContext
 from ...safety.paths import WritePath
 from ..base import Access, tool
 from ..edit.write_file import write_file
@@ -19,7 +19,7 @@ _SPECIAL = re.compile(r'[,"\r\n]')
 SHAPE = "rows is a list of lists, or a list of objects, of strings, numbers, booleans and null"
 
 
-def checked(value: Any, judging: Judging) -> list[Any]:
+def checked(value: Any, judging: GuardContext) -> list[Any]:
     """Return the rows, or refuse what is neither a list of lists nor one of objects."""
     if isinstance(value, str):
         try:

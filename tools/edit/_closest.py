@@ -39,7 +39,7 @@ QUOTES = str.maketrans(
 )
 
 
-def nearest(text: str, wanted: str, seconds: float) -> tuple[int, int, float, str] | None:
+def find_closest(text: str, wanted: str, seconds: float) -> tuple[int, int, float, str] | None:
     """Return (first line, last line, similarity, diff) of the place in text that resembles wanted most, or None.
 
     wanted is what was looked for, the [-old-] of the diff; the place is what is there, its {+new+}.
@@ -67,7 +67,7 @@ def nearest(text: str, wanted: str, seconds: float) -> tuple[int, int, float, st
     return first + 1, last, min(0.99, round(score, 2)), _shown(pairs)
 
 
-def cause(text: str, wanted: str, what: str) -> str | None:
+def explain_mismatch(text: str, wanted: str, what: str) -> str | None:
     """Name what keeps wanted from matching, where it is one thing. what: the argument that holds it."""
     trimmed = _each_line(text, str.strip)
     at = trimmed.find(_each_line(wanted, str.strip))

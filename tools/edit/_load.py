@@ -4,23 +4,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...safety.errors import Code, ToolError
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.text import HEAD, Decoded, decode, encode_like, is_binary
 from ...safety.writes.atomic import Later, Written, locked, read_whole
-from ...safety.writes.file_version import Seen, etag
+from ...safety.writes.file_version import FileVersion, etag
 from ..undo.journal import Journal
 from ._replace import MAX_BYTES, too_large
 
 
 @dataclass(frozen=True)
-class Editable:
+class LoadedFile:
     """A text file at one moment: where it is, its bytes, their etag, its text, and what identifies its state."""
 
-    place: Place
+    place: JailedPath
     data: bytes
     tag: str
     text: Decoded
-    state: Seen
+    state: FileVersion
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Edited:
 
 
 def edit(
-    place: Place,
+    place: JailedPath,
     expected_etag: str | None,
     journal: Journal,
-    change: Callable[[Editable], tuple[str, str]],
+    change: Callable[[LoadedFile], tuple[str, str]],
     later: Later | None = None,
 ) -> Edited:
     """Read a file, change it and write it back, as one step among the writers of this server.
@@ -57,17 +57,17 @@ def edit(
         return Edited(journal.replace(at, data, expect=file.state, old=former, later=later), file.tag)
 
 
-def load(place: Place, expected_etag: str | None = None) -> Editable:
+def load(place: JailedPath, expected_etag: str | None = None) -> LoadedFile:
     """Read a file to edit. ToolError not_a_file, too_large, binary_file, file_changed."""
     data, state = read_whole(place, MAX_BYTES)
     tag = state.digest or etag(data)
     check_etag(place, tag, expected_etag)
     if is_binary(data[:HEAD]):
         raise ToolError(Code.BINARY_FILE, f"{place.shown} is not a text file")
-    return Editable(place, data, tag, decode(data, exact=True), state)
+    return LoadedFile(place, data, tag, decode(data, exact=True), state)
 
 
-def encoded(file: Editable, text: str, inserted: str) -> bytes:
+def encoded(file: LoadedFile, text: str, inserted: str) -> bytes:
     """Return the bytes of the changed text. ToolError binary_file, too_large."""
     if file.text.lossy and not inserted.isascii():
         raise ToolError(
@@ -79,13 +79,13 @@ def encoded(file: Editable, text: str, inserted: str) -> bytes:
     return data
 
 
-def check_etag(place: Place, found: str, expected: str | None) -> None:
+def check_etag(place: JailedPath, found: str, expected: str | None) -> None:
     """Refuse a file that is not in the state the caller expects."""
     if expected is not None and found != expected:
         raise changed(place)
 
 
-def changed(place: Place) -> ToolError:
+def changed(place: JailedPath) -> ToolError:
     """Return the refusal of a file that is not what the caller read."""
     return ToolError(
         Code.FILE_CHANGED, f"{place.shown} has changed since it was read", "read it again before changing it"

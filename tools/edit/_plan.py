@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 
 from ...safety.errors import Code, ToolError
 from ...safety.os_errors import refusal
-from ...safety.path_jail.roots import Place, Writable
+from ...safety.path_jail.roots import JailedPath, Writable
 from ...safety.path_jail.tree_walk import Walk
 from ...safety.text import HEAD, decode, encode_like, is_binary
 from ...safety.writes.batch import Change
-from ...safety.writes.file_version import Seen, etag
+from ...safety.writes.file_version import FileVersion, etag
 from ..blocking import Stop
 from ..search import scope
 from ..undo.changes import Content, permissions
-from ._replace import MAX_BYTES, Matching, occurrences, too_large, written
+from ._replace import MAX_BYTES, NormalizedText, occurrences, too_large, written
 
 MAX_CHANGED = 128 * 2**20
 """Bytes of changed files that are held before the first is written; a guess at what a server can spare."""
@@ -30,7 +30,7 @@ NOT_UTF8 = "not valid UTF-8"
 UNREADABLE = "not readable"
 PROTECTED = "protected"
 
-Done = tuple[int, bytes | None]
+Replacement = tuple[int, bytes | None]
 """How many replacements a file has, and its bytes after them, None where they stay; -1: it could not be written back."""
 
 
@@ -38,9 +38,9 @@ Done = tuple[int, bytes | None]
 class File:
     """A text file as it was read."""
 
-    place: Place
+    place: JailedPath
     data: bytes
-    seen: Seen
+    seen: FileVersion
     mode: int
 
 
@@ -48,14 +48,14 @@ class File:
 class Hit:
     """A file in which something is replaced. change: None where that leaves it the same."""
 
-    place: Place
+    place: JailedPath
     count: int
     before: Content
     change: Change | None
 
 
 @dataclass
-class Found:
+class Plan:
     """What a replacement comes to.
 
     left_out: how many files that may hold the pattern are left as they are, and why. to_keep: bytes of former content that
@@ -69,7 +69,7 @@ class Found:
     looked_at: int = 0
     _size: int = 0
 
-    def add(self, file: File, done: Done) -> None:
+    def add(self, file: File, done: Replacement) -> None:
         """Take in what one file comes to. ToolError too_large."""
         count, after = done
         self.looked_at += 1
@@ -101,7 +101,7 @@ class Found:
             )
         self.hits.append(Hit(file.place, count, before, change))
 
-    def add_all(self, files: Sequence[File], done: Sequence[Done], stop: Stop) -> None:
+    def add_all(self, files: Sequence[File], done: Sequence[Replacement], stop: Stop) -> None:
         """Take in what some files come to. ToolError too_large."""
         for file, one in zip(files, done, strict=True):
             if stop():
@@ -112,7 +112,7 @@ class Found:
 class Files:
     """The text files below a folder that a glob means, in stretches of work."""
 
-    def __init__(self, within: scope.Scope, found: Found) -> None:
+    def __init__(self, within: scope.Scope, found: Plan) -> None:
         glob = within.glob or ""
         prunes = within.matcher and "/" in glob.strip("/") and not glob.startswith("!")
         self.walk = Walk(
@@ -138,7 +138,7 @@ class Files:
                 return out
         return out
 
-    def each(self, replace: Callable[[bytes], Done], stop: Stop) -> None:
+    def each(self, replace: Callable[[bytes], Replacement], stop: Stop) -> None:
         """Compute for STRETCH seconds."""
         until = time.monotonic() + STRETCH
         for file in self._next(stop):
@@ -166,7 +166,7 @@ class Files:
         self.ended = True
 
 
-def literal(pattern: str, replacement: str) -> Callable[[bytes], Done]:
+def literal(pattern: str, replacement: str) -> Callable[[bytes], Replacement]:
     """Return what replaces a text, taken literally, in the bytes of a file. ToolError bad_pattern; its own too_large."""
     old, new = pattern.replace("\r\n", "\n"), replacement.replace("\r\n", "\n")
     try:
@@ -177,7 +177,7 @@ def literal(pattern: str, replacement: str) -> Callable[[bytes], Done]:
     plain = not set(old) & set("\r\n\ufeff") and "\n" not in new
     longest = max(old_bytes.split(b"\n"), key=len)
 
-    def replace(data: bytes) -> Done:
+    def replace(data: bytes) -> Replacement:
         if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
             return _in_text(data, old, new)
         if longest not in data:
@@ -194,12 +194,12 @@ def literal(pattern: str, replacement: str) -> Callable[[bytes], Done]:
     return replace
 
 
-def _in_text(data: bytes, old: str, new: str) -> Done:
+def _in_text(data: bytes, old: str, new: str) -> Replacement:
     try:
         text = decode(data, exact=True)
     except ToolError:
         return -1, None
-    matching = Matching(text.text)
+    matching = NormalizedText(text.text)
     starts = occurrences(matching.lf, old)
     if starts and text.lossy and not new.isascii():
         return -1, None
@@ -218,7 +218,7 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _read(place: Place) -> File | None:
+def _read(place: JailedPath) -> File | None:
     """Read a file; None where it is larger than what is searched."""
     fd = place.open_file()
     try:
@@ -234,4 +234,4 @@ def _read(place: Place) -> File | None:
     if len(data) > scope.MAX_BYTES:
         return None
     whole = bytes(data)
-    return File(place, whole, Seen.of(status).read(whole, now), permissions(status))
+    return File(place, whole, FileVersion.of(status).read(whole, now), permissions(status))

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...safety.errors import Code, ToolError
 from ...safety.text import decode, encode_like
-from ._replace import Matching, Span, written
+from ._replace import NormalizedText, Span, written
 
 Template = list[tuple[str, str]]
 """A replacement in pieces: ("text", what comes as it is) or ("group", number or name)."""
@@ -84,7 +84,7 @@ def _one(data: bytes, compiled: Any, template: Template, attempt: float, at_end:
         text = decode(data, exact=True)
     except ToolError:
         return -1, None
-    matching = Matching(text.text)
+    matching = NormalizedText(text.text)
     lf = matching.lf
     if not lf:
         return 0, None

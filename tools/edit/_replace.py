@@ -39,7 +39,7 @@ Span = tuple[int, int, str]
 """Where a replaced piece begins and ends in Matching.lf, and what comes there, as it is to be written."""
 
 
-class Matching:
+class NormalizedText:
     """A text read with every CRLF as LF, and the way back from an offset there to one in the text."""
 
     def __init__(self, text: str) -> None:

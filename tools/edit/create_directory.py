@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.paths import WritePath
 from ...safety.writes.fs_ops import make_folders
 from ..base import Access, tool
@@ -19,7 +19,7 @@ async def create_directory(journal: Journal, path: WritePath) -> Text:
     return Text(f"Created {path.shown}/" if done else f"{path.shown}/ already exists")
 
 
-def _make(place: Place, journal: Journal) -> bool:
+def _make(place: JailedPath, journal: Journal) -> bool:
     folders = make_folders(place)
     journal.note(made(folders))
     return bool(folders)

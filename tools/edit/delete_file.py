@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ...safety.errors import Code, ToolError
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.paths import WriteEntry, WritePath
 from ...safety.writes import fs_ops as entries
 from ..base import Access, tool
@@ -23,9 +23,9 @@ from ..undo.trash import Trash
 class _Deleted:
     """What was deleted, and where in the trash it is."""
 
-    entry: Place
+    entry: JailedPath
     kind: str
-    trashed: Place | None
+    trashed: JailedPath | None
 
 
 @tool(Access.WRITE)
@@ -57,7 +57,7 @@ async def delete_file(
     return Text(f"Deleted {deleted.kind} {path.shown}")
 
 
-def _for_good(place: Place, recursive: bool, journal: Journal) -> _Deleted:
+def _for_good(place: JailedPath, recursive: bool, journal: Journal) -> _Deleted:
     at = place.target()
     kind = entries.remove(at, recursive=recursive)
     journal.cannot("it deleted for good")
@@ -65,7 +65,7 @@ def _for_good(place: Place, recursive: bool, journal: Journal) -> _Deleted:
 
 
 def _to_trash(
-    place: Place, recursive: bool, wanted: Place | None, settings: ToolSettings, journal: Journal
+    place: JailedPath, recursive: bool, wanted: JailedPath | None, settings: ToolSettings, journal: Journal
 ) -> _Deleted:
     at = place.target()
     trash = Trash.of(at, wanted, settings)

@@ -9,9 +9,9 @@ from ..base import Access, tool
 from ..blocking import changing
 from ..results import Text
 from ..services import Journal, Parser, Seen
-from ._load import Editable, edit
+from ._load import LoadedFile, edit
 from ._missing import no_match
-from ._replace import Matching, NoMatch, Replaced, named
+from ._replace import NoMatch, NormalizedText, Replaced, named
 
 LINES_NAMED = 20
 """Line numbers that an answer names at most; a guess at what is still read."""
@@ -34,8 +34,8 @@ async def edit_file(
     """
     done: list[Replaced] = []
 
-    def change(file: Editable) -> tuple[str, str]:
-        matching = Matching(file.text.text)
+    def change(file: LoadedFile) -> tuple[str, str]:
+        matching = NormalizedText(file.text.text)
         done.append(matching.replace(old_string, new_string, file.text.line_end, every=replace_all))
         return done[0].text, new_string
 

@@ -12,7 +12,7 @@ from ..blocking import changing
 from ..results import Budget, Record
 from ..services import Journal, Parser, Seen
 from ._lines import Block, Document, LineEdit, split
-from ._load import Editable, edit
+from ._load import LoadedFile, edit
 from ._missing import no_match
 from ._replace import NoMatch, named
 
@@ -83,7 +83,7 @@ async def edit_lines(
     asked = _asked(operation, lines, match_lines, before_lines, after_lines, position, expected_count)
     done: list[LineEdit] = []
 
-    def change(file: Editable) -> tuple[str, str]:
+    def change(file: LoadedFile) -> tuple[str, str]:
         done.append(asked.made(Document(file.text.text, file.text.line_end)))
         return done[0].text, "".join(asked.lines)
 

@@ -4,7 +4,7 @@ from contextlib import suppress
 from functools import partial
 
 from ...safety.errors import ToolError
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.paths import WriteEntry
 from ...safety.writes import fs_ops as entries
 from ...safety.writes.cross_device_move import SourceLeft
@@ -26,7 +26,9 @@ async def move_file(
     return Text(f"Moved {source.shown} to {destination.shown}")
 
 
-def _move(source: Place, destination: Place, overwrite: bool, journal: Journal) -> tuple[Place, Place]:
+def _move(
+    source: JailedPath, destination: JailedPath, overwrite: bool, journal: Journal
+) -> tuple[JailedPath, JailedPath]:
     old, new = source.target(), destination.target()
     with old.roots.locks.hold(old.absolute, new.absolute):
         replaced = current(new, journal.left) if overwrite else None

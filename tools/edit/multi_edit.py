@@ -9,15 +9,15 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict
 
 from ...safety.errors import Code, ToolError
-from ...safety.guard import Guard, Judging
+from ...safety.guard import Guard, GuardContext
 from ...safety.paths import WritePath
 from ..base import Access, tool
-from ..blocking import Turn, changing
+from ..blocking import WorkContext, changing
 from ..results import Text
 from ..services import Journal, Parser, Seen
-from ._load import Editable, edit
+from ._load import LoadedFile, edit
 from ._missing import no_match
-from ._replace import Matching, NoMatch
+from ._replace import NoMatch, NormalizedText
 
 
 class Edit(BaseModel):
@@ -32,7 +32,7 @@ class Edit(BaseModel):
 Edits = tuple[Edit, ...]
 
 
-def checked(value: Any, judging: Judging) -> Edits:
+def checked(value: Any, judging: GuardContext) -> Edits:
     """Return the edits, or refuse what is no list of them."""
     if not isinstance(value, list) or not value:
         raise ToolError(
@@ -99,13 +99,15 @@ async def multi_edit(
     )
 
 
-def _change(edits: Edits, at: _Progress, turn: Turn, file: Editable) -> tuple[str, str]:
+def _change(edits: Edits, at: _Progress, turn: WorkContext, file: LoadedFile) -> tuple[str, str]:
     text = file.text.text
     for number, one in enumerate(edits, 1):
         turn.check()
         at.edit = number
         try:
-            replaced = Matching(text).replace(one.old_string, one.new_string, file.text.line_end, every=one.replace_all)
+            replaced = NormalizedText(text).replace(
+                one.old_string, one.new_string, file.text.line_end, every=one.replace_all
+            )
         except ToolError as refusal:
             raise _numbered(refusal, number, len(edits)) from None
         text = replaced.text

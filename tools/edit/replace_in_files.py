@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ...safety.errors import Code, ToolError
-from ...safety.path_jail.roots import Place, Writable
+from ...safety.path_jail.roots import JailedPath, Writable
 from ...safety.paths import WritePath
 from ...sandbox.isolate.worker import Worker, WorkerFailure, WorkerTimeout
 from ..base import Access, tool
@@ -18,7 +18,7 @@ from ..results import Text
 from ..search.scope import WALK_DEADLINE, WALK_SECONDS, Scope
 from ..services import Journal, Parser, Progress, Seen, Settings
 from ..settings import ToolSettings
-from ._plan import Done, File, Files, Found, literal
+from ._plan import File, Files, Plan, Replacement, literal
 from ._regex import Template, parsed, runaway, substituted
 
 EVERYTHING = "**/*"
@@ -50,7 +50,7 @@ async def replace_in_files(
     """
     if not pattern:
         raise ToolError(Code.EMPTY_PATTERN, "pattern is empty")
-    compute: Callable[[Files, Found], Awaitable[None]]
+    compute: Callable[[Files, Plan], Awaitable[None]]
     if regex or ignore_case:
         template = parsed(replacement) if regex else [("text", replacement.replace("\r\n", "\n"))]
         in_batch = _Worker(parser, pattern, not regex, ignore_case, template, settings.regex_timeout)
@@ -59,7 +59,7 @@ async def replace_in_files(
         compute = partial(_in_threads, literal(pattern, replacement), progress)
     tries = looked_at = 0
     while True:
-        found = Found(journal.left, Writable(path.roots), looked_at=looked_at)
+        found = Plan(journal.left, Writable(path.roots), looked_at=looked_at)
         files = Files(await reading(lambda stop: _scope(path, glob, settings, include_ignored)), found)
         await compute(files, found)
         if dry_run:
@@ -78,7 +78,7 @@ async def replace_in_files(
     return Text(_told(found, pattern, files.walk.cut, dry_run=dry_run), "narrow the path or the glob")
 
 
-def _scope(path: Place, glob: str, settings: ToolSettings, include_ignored: bool) -> Scope:
+def _scope(path: JailedPath, glob: str, settings: ToolSettings, include_ignored: bool) -> Scope:
     os.close(path.open_folder())
     # The default means every file, so no path need be matched.
     return Scope.of(path, None if glob == EVERYTHING else glob, settings, include_ignored=include_ignored)
@@ -95,7 +95,7 @@ class _Worker:
     template: Template
     attempt: float
 
-    async def __call__(self, files: Sequence[File]) -> list[Done]:
+    async def __call__(self, files: Sequence[File]) -> list[Replacement]:
         """Return what each file comes to. ToolError bad_pattern, regex_timeout."""
         try:
             return await self.parser.call(
@@ -116,7 +116,7 @@ class _Worker:
             ) from None
 
 
-async def _written(found: Found, journal: Journal, seen: Seen) -> None:
+async def _written(found: Plan, journal: Journal, seen: Seen) -> None:
     changes = [hit.change for hit in found.hits if hit.change]
     before = [hit.before for hit in found.hits if hit.change]
     for put in await changing(lambda turn: journal.change_all(changes, before, turn.check)):
@@ -124,13 +124,13 @@ async def _written(found: Found, journal: Journal, seen: Seen) -> None:
             seen.changed(str(put.place.path), put.before.etag, put.after.etag)
 
 
-async def _in_threads(replace: Callable[[bytes], Done], progress: Progress, files: Files, found: Found) -> None:
+async def _in_threads(replace: Callable[[bytes], Replacement], progress: Progress, files: Files, found: Plan) -> None:
     while not files.ended:
         await reading(partial(files.each, replace))
         await progress(found.looked_at, None, f"{len(found.hits)} files to change")
 
 
-async def _in_worker(replaced: _Worker, progress: Progress, files: Files, found: Found) -> None:
+async def _in_worker(replaced: _Worker, progress: Progress, files: Files, found: Plan) -> None:
     # A bad pattern is told also where there are no files.
     await replaced([])
     while not files.ended:
@@ -140,7 +140,7 @@ async def _in_worker(replaced: _Worker, progress: Progress, files: Files, found:
         await progress(found.looked_at, None, f"{len(found.hits)} files to change")
 
 
-def _told(found: Found, pattern: str, cut: str | None, *, dry_run: bool) -> str:
+def _told(found: Plan, pattern: str, cut: str | None, *, dry_run: bool) -> str:
     count = sum(hit.count for hit in found.hits)
     done = "Would replace" if dry_run else "Replaced"
     lines = [f"no matches for {pattern}"]

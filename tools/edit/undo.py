@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field, PrivateAttr
 
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ..base import Access, tool
 from ..blocking import writing
 from ..results import Record
@@ -46,7 +46,7 @@ async def undo(
         seen.moved(str(old), str(new))
     for path, content in done.files.items():
         if content:
-            seen.saw(str(path), content.etag)
+            seen.record(str(path), content.etag)
         else:
             seen.forget(str(path))
     return _record(done)
@@ -60,7 +60,7 @@ def _record(done: Reverted) -> UndoRecord:
     return record
 
 
-def _named(places: list[Place]) -> list[str]:
+def _named(places: list[JailedPath]) -> list[str]:
     names: list[str] = []
     left = MAX_NAMED
     for name in sorted(place.shown for place in places):

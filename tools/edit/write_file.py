@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ...safety.errors import Code, ToolError
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.paths import UnsafeWritePath
 from ...safety.writes.atomic import Later, Written, digested, locked
 from ..base import Access, tool
@@ -42,7 +42,7 @@ async def write_file(
         known = seen.etag(str(path.target().path))
     write = partial(_write, path, data, known, expected_etag is not None, overwrite, create_parents, journal)
     written = await changing(write)
-    seen.saw(str(written.place.path), written.etag)
+    seen.record(str(written.place.path), written.etag)
     done = "Created" if written.created else "Overwrote"
     return Text(f"{done} {path.shown} ({len(data)} bytes)", meta={"etag": written.etag})
 
@@ -60,7 +60,7 @@ def _bytes(content: str, encoding: str) -> bytes:
 
 
 def _write(
-    place: Place,
+    place: JailedPath,
     data: bytes,
     known: str | None,
     asked: bool,

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ...safety.errors import Code, ToolError
 from ...safety.patches import FilePatch, Patch
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.text import HEAD, is_binary
 from ...safety.writes.batch import Change
 from ..base import Access, tool
@@ -74,7 +74,7 @@ class Made:
 class _File:
     """A place as it was, and as the patch has it so far."""
 
-    place: Place
+    place: JailedPath
     before: Content | None
     data: bytes | None
     executable: bool | None = None
@@ -183,7 +183,7 @@ class Tree:
             return rejected.applied
         return False
 
-    def _file(self, entry: Place) -> _File:
+    def _file(self, entry: JailedPath) -> _File:
         """Return a file as the patch has it so far, read the first time."""
         at = entry.target()
         if found := self._files.get(at.absolute):

@@ -19,7 +19,7 @@ _INSIDE = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
 
 
 @dataclass(frozen=True)
-class Stretch:
+class LineRange:
     """Lines as bytes without their line feeds.
 
     cut: more was asked for than there is room. part: the one line here is cut itself, being longer than there is room.
@@ -44,7 +44,7 @@ def unit(encoding: str) -> bytes:
     return {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}.get(encoding, LF)
 
 
-def line_range(fd: int, skip: int, start: int, end: int | None, feed: bytes, stop: Stop) -> Stretch:
+def line_range(fd: int, skip: int, start: int, end: int | None, feed: bytes, stop: Stop) -> LineRange:
     """Return lines start to end, 1-based and inclusive. skip: bytes of a byte order mark.
 
     ToolError empty_range when the file ends before start.
@@ -65,8 +65,8 @@ def line_range(fd: int, skip: int, start: int, end: int | None, feed: bytes, sto
             if inside:
                 room -= len(stretch)
                 if room < 0:
-                    part = Stretch([bytes(piece + stretch[:room])], True, part=True, ended=False)
-                    return Stretch(lines, True) if lines else part
+                    part = LineRange([bytes(piece + stretch[:room])], True, part=True, ended=False)
+                    return LineRange(lines, True) if lines else part
                 piece += stretch
             if cut < 0:
                 break
@@ -74,7 +74,7 @@ def line_range(fd: int, skip: int, start: int, end: int | None, feed: bytes, sto
                 lines.append(bytes(piece))
                 piece.clear()
                 if end is not None and number >= end:
-                    return Stretch(lines, False)
+                    return LineRange(lines, False)
                 # Lines with nothing in them take room, too.
                 room -= len(feed)
             at = cut + len(feed)
@@ -88,10 +88,10 @@ def line_range(fd: int, skip: int, start: int, end: int | None, feed: bytes, sto
             f"start_line {start} is beyond the end of the file",
             f"it has {count_lines(fd, skip, feed, stop)} lines",
         )
-    return Stretch(lines, False, ended=ended)
+    return LineRange(lines, False, ended=ended)
 
 
-def last_lines(fd: int, skip: int, end: int, count: int, feed: bytes, stop: Stop) -> Stretch:
+def last_lines(fd: int, skip: int, end: int, count: int, feed: bytes, stop: Stop) -> LineRange:
     """Return the last lines of what a file holds before an offset, reading it backwards."""
     at = end
     found, held = 0, bytearray()
@@ -109,7 +109,7 @@ def last_lines(fd: int, skip: int, end: int, count: int, feed: bytes, stop: Stop
     whole = lines[1:] if at > skip and found < count else lines  # the first one began before what was read
     if lines and (not whole or len(whole[-1]) > COLLECTED):
         part = lines[-1][-(COLLECTED // len(feed) * len(feed)) :]
-        return Stretch([part.lstrip(_INSIDE) if len(feed) == 1 else part], True, part=True, ended=ended)
+        return LineRange([part.lstrip(_INSIDE) if len(feed) == 1 else part], True, part=True, ended=ended)
     wanted = min(count, len(whole))
     kept, room = 0, COLLECTED
     for line in reversed(whole[len(whole) - wanted :]):
@@ -117,7 +117,7 @@ def last_lines(fd: int, skip: int, end: int, count: int, feed: bytes, stop: Stop
         if room < 0:
             break
         kept += 1
-    return Stretch(whole[len(whole) - kept :], kept < (count if at > skip else wanted), ended=ended)
+    return LineRange(whole[len(whole) - kept :], kept < (count if at > skip else wanted), ended=ended)
 
 
 def count_lines(fd: int, skip: int, feed: bytes, stop: Stop, end: int | None = None) -> int:
@@ -171,7 +171,7 @@ def _split(data: bytes, feed: bytes) -> list[bytes]:
     return lines[:-1] if lines[-1] == b"" else lines
 
 
-def decoded(stretch: Stretch, encoding: str) -> list[str]:
+def decoded(stretch: LineRange, encoding: str) -> list[str]:
     """Return lines as text: CRLF as LF, U+FFFD for what is not valid."""
     decode = codecs.getdecoder(encoding)
     lines = [decode(line, "replace")[0] for line in stretch.lines]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...safety.errors import Code, ToolError
 from ...safety.image_formats import image_format
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.text import HEAD, Decoded, decode, is_binary, visible
 from ...safety.writes.file_version import etag
 from ..blocking import Stop
@@ -36,7 +36,7 @@ PDF, PDF_WITHIN = b"%PDF-", 1024
 BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
-def whole_bytes(place: Place, stop: Stop, parts: bool = True) -> bytes:
+def whole_bytes(place: JailedPath, stop: Stop, parts: bool = True) -> bytes:
     """Return the bytes of a regular file of at most 5 MiB. What grows while it is read is cut off as too_large.
 
     parts: the hint then names the ways to read a part.
@@ -55,7 +55,7 @@ def whole_bytes(place: Place, stop: Stop, parts: bool = True) -> bytes:
     raise ToolError(Code.TOO_LARGE, f"{place.shown} is above 5 MiB", hint)
 
 
-def cached_bytes(place: Place) -> tuple[bytes, Place] | None:
+def cached_bytes(place: JailedPath) -> tuple[bytes, JailedPath] | None:
     """Return the bytes of a small file that lies in the kernel's cache, and where its links lead; None for any other.
 
     Never waits for a disk or another machine. Linux; elsewhere always None.
@@ -80,12 +80,12 @@ def cached_bytes(place: Place) -> tuple[bytes, Place] | None:
         os.close(fd)
 
 
-def whole(place: Place, numbered: bool, stop: Stop) -> tuple[Result | bytes, str]:
+def whole(place: JailedPath, numbered: bool, stop: Stop) -> tuple[Result | bytes, str]:
     """Return the text of a file, or the bytes of a PDF or an image; and the etag."""
     return shown(place, whole_bytes(place, stop), numbered)
 
 
-def shown(place: Place, data: bytes, numbered: bool) -> tuple[Result | bytes, str]:
+def shown(place: JailedPath, data: bytes, numbered: bool) -> tuple[Result | bytes, str]:
     """Return the text of a file with these bytes, or the bytes if they are a PDF or an image; and the etag."""
     tag = etag(data)
     if is_pdf(data) or place.name.lower().endswith(".pdf") or image_format(data):
@@ -116,7 +116,7 @@ def of_lines(text: str, start: int, end: int | None, tail: int | None, numbered:
 
 
 def notebook_part(
-    place: Place, start: int, end: int | None, tail: int | None, numbered: bool, stop: Stop
+    place: JailedPath, start: int, end: int | None, tail: int | None, numbered: bool, stop: Stop
 ) -> Lines | None:
     """Return lines of the cells of a notebook, as shown() shows them; None for what is none."""
     if not place.name.lower().endswith(".ipynb"):
@@ -129,7 +129,7 @@ def notebook_part(
     return of_lines(visible(cells), start, end, tail, numbered, meta)
 
 
-def between(place: Place, start: int, end: int | None, char: int, numbered: bool, stop: Stop) -> Result | None:
+def between(place: JailedPath, start: int, end: int | None, char: int, numbered: bool, stop: Stop) -> Result | None:
     """Return lines start to end, 1-based and inclusive, the first from a character on; None for a PDF.
 
     ToolError empty_range.
@@ -149,7 +149,7 @@ def between(place: Place, start: int, end: int | None, char: int, numbered: bool
     return _opened(place, read)
 
 
-def last(place: Place, count: int, numbered: bool, stop: Stop) -> Result | None:
+def last(place: JailedPath, count: int, numbered: bool, stop: Stop) -> Result | None:
     """Return the last lines of a file; None for a PDF."""
 
     def read(fd: int, skip: int, encoding: str) -> Result:
@@ -166,7 +166,7 @@ def last(place: Place, count: int, numbered: bool, stop: Stop) -> Result | None:
     return _opened(place, read)
 
 
-def marked(place: Place, start_match: Sequence[str] | None, end_match: Sequence[str] | None, stop: Stop) -> Lines:
+def marked(place: JailedPath, start_match: Sequence[str] | None, end_match: Sequence[str] | None, stop: Stop) -> Lines:
     """Return the numbered lines from one unique block of lines to another, both included."""
     data = whole_bytes(place, stop)
     _refuse_binary(place, data)
@@ -210,7 +210,7 @@ def _is_text(head: bytes) -> bool:
     return not is_binary(head)
 
 
-def _opened(place: Place, read: Callable[[int, int, str], Result]) -> Result | None:
+def _opened(place: JailedPath, read: Callable[[int, int, str], Result]) -> Result | None:
     fd = place.open_file()
     try:
         head = os.pread(fd, HEAD, 0)
@@ -224,7 +224,7 @@ def _opened(place: Place, read: Callable[[int, int, str], Result]) -> Result | N
 
 
 def _shown(
-    found: line_range.Stretch,
+    found: line_range.LineRange,
     encoding: str,
     first: int,
     numbered: bool,
@@ -246,7 +246,7 @@ def _shown(
     return Lines(lines, first, total, char, numbered, latest, found.cut, found.part, note, meta)
 
 
-def _is_valid(found: line_range.Stretch, encoding: str) -> bool:
+def _is_valid(found: line_range.LineRange, encoding: str) -> bool:
     try:
         for line in found.lines:
             line.decode(encoding)
@@ -263,7 +263,7 @@ def _whole_meta(data: bytes, text: Decoded, tag: str | None = None) -> dict[str,
     return {"etag": tag or etag(data), "size": len(data), "newline": text.newline, "encoding": text.encoding}
 
 
-def _meta(fd: int, encoding: str, found: line_range.Stretch) -> dict[str, Any]:
+def _meta(fd: int, encoding: str, found: line_range.LineRange) -> dict[str, Any]:
     return {"size": os.fstat(fd).st_size, "newline": found.newline(encoding), "encoding": encoding}
 
 
@@ -274,7 +274,7 @@ def _block(lines: Sequence[str], name: str) -> list[str]:
     return block
 
 
-def _refuse_binary(place: Place, data: bytes) -> None:
+def _refuse_binary(place: JailedPath, data: bytes) -> None:
     if is_pdf(data):
         hint = "start_line and end_line, or tail, read a part of its text"
         raise ToolError(Code.BINARY_FILE, f"{place.shown} is a PDF, where markers find nothing", hint)
@@ -282,5 +282,5 @@ def _refuse_binary(place: Place, data: bytes) -> None:
         raise _binary(place)
 
 
-def _binary(place: Place) -> ToolError:
+def _binary(place: JailedPath) -> ToolError:
     return ToolError(Code.BINARY_FILE, f"{place.shown} is not a text file", 'encoding="binary" reads raw bytes')

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from ...safety.errors import Code, ToolError
 from ...safety.image_formats import Format
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.paths import EntryPath
 from ...safety.text import HEAD, Newline, decode, is_binary, visible_name
 from ...safety.writes.file_version import etag
@@ -98,7 +98,7 @@ async def file_info(
     return FileInfo(path=None, exists=False, extension=extension, **_typed(normalized, by_extension(normalized), None))
 
 
-def _of_path(place: Place, include_data: bool, stop: Stop) -> FileInfo:
+def _of_path(place: JailedPath, include_data: bool, stop: Stop) -> FileInfo:
     extension = PurePosixPath(place.name).suffix
     normalized = visible_name(extension).lower()
     named = by_name(place.name, normalized)
@@ -143,7 +143,7 @@ class _Content:
 
 
 def _looked_into(
-    place: Place, status: os.stat_result, include_data: bool, stop: Stop
+    place: JailedPath, status: os.stat_result, include_data: bool, stop: Stop
 ) -> tuple[os.stat_result, _Content]:
     """Read a file as far as it is described by its content."""
     try:

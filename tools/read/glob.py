@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ...safety.errors import Code, ToolError
 from ...safety.path_jail.opening import Links
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.path_jail.tree_walk import Walk
 from ...safety.paths import ProjectPath
 from ...safety.text import visible_name
@@ -42,7 +42,9 @@ def _leaves(pattern: str) -> bool:
     return pattern.startswith("/") or ".." in pattern.split("/")
 
 
-def _found(base: Place, pattern: str, wanted: Glob, settings: ToolSettings, include_ignored: bool, stop: Stop) -> str:
+def _found(
+    base: JailedPath, pattern: str, wanted: Glob, settings: ToolSettings, include_ignored: bool, stop: Stop
+) -> str:
     top = base.target()
     walk = Walk(
         base,
@@ -67,7 +69,7 @@ def _found(base: Place, pattern: str, wanted: Glob, settings: ToolSettings, incl
     return "\n".join(hits) or f"no matches for {pattern}"
 
 
-def _leads_to_file(link: Place) -> bool:
+def _leads_to_file(link: JailedPath) -> bool:
     """Tell whether a link ends at a regular file inside the roots."""
     try:
         status = link.stat()

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from ...safety.errors import Code, ToolError
 from ...safety.os_errors import refusal
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.path_jail.statuses import MOST, Lookup
 from ...safety.path_jail.tree_walk import MAX_ENTRIES, MAX_SECONDS, Entry, Kind, Walk
 from ...safety.paths import ProjectPath
@@ -67,7 +67,7 @@ async def list_directory(
 
 
 def _below(
-    place: Place, settings: Settings, hidden: bool, wanted: Wanted, sizes: bool, stop: Stop
+    place: JailedPath, settings: Settings, hidden: bool, wanted: Wanted, sizes: bool, stop: Stop
 ) -> tuple[str, str | None]:
     """Return the rows of all below a folder, and why there are no more."""
     walk = Walk(
@@ -95,7 +95,7 @@ def _unsized_row(entry: Entry) -> str:
     return f"{entry.kind}\t{visible_name(entry.path)}"
 
 
-def _inside(place: Place, hidden: bool, wanted: Wanted, sizes: bool, stop: Stop) -> tuple[str, str | None]:
+def _inside(place: JailedPath, hidden: bool, wanted: Wanted, sizes: bool, stop: Stop) -> tuple[str, str | None]:
     """Return the rows of what one folder holds, as _below() does.
 
     A Walk, which could do this, keeps several values of each entry, a quarter of the time; here it becomes a row at once.

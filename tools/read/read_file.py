@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ...safety.errors import Code, ToolError
 from ...safety.image_formats import image_format
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.paths import UnsafePath, UnsafePaths
 from ...safety.text import visible
 from ...safety.writes.file_version import etag as etag_of
@@ -30,7 +30,7 @@ IMAGE_TIME = 20.0
 """Seconds that the extraction of a PDF's text and the scaling of an image may take; guesses."""
 
 
-def _read_cached(seen: Seen, path: Place, numbered: bool) -> Result | None:
+def _read_cached(seen: Seen, path: JailedPath, numbered: bool) -> Result | None:
     """Return the whole of a small text file that the kernel has in memory, without a thread; bench/read.py has its row."""
     cached = cached_bytes(path)
     if cached is None:
@@ -39,7 +39,7 @@ def _read_cached(seen: Seen, path: Place, numbered: bool) -> Result | None:
     text, etag = shown(path, data, numbered)
     if isinstance(text, bytes):
         return None
-    seen.saw(at.absolute, etag)
+    seen.record(at.absolute, etag)
     return text
 
 
@@ -103,10 +103,10 @@ class _Asked:
         return not (self.start is None and self.end is None and self.char is None and self.tail is None)
 
 
-async def _read(path: Place, asked: _Asked, numbered: bool, raw: bool, parser: Parser, seen: Seen) -> Result:
+async def _read(path: JailedPath, asked: _Asked, numbered: bool, raw: bool, parser: Parser, seen: Seen) -> Result:
     if raw:
         blocks, etag = await _binary(path, await reading(partial(whole_bytes, path, parts=False)), parser)
-        seen.saw(path.target().absolute, etag)
+        seen.record(path.target().absolute, etag)
         return blocks
     if asked.is_marked:
         return await reading(partial(marked, path, asked.start_match, asked.end_match))
@@ -130,11 +130,11 @@ async def _read(path: Place, asked: _Asked, numbered: bool, raw: bool, parser: P
             pages = await _pdf(path, text, parser)
             text = of_lines(pages, asked.start or 1, asked.end, asked.tail, numbered, meta)
     if not asked.is_ranged:
-        seen.saw(path.target().absolute, etag)
+        seen.record(path.target().absolute, etag)
     return text
 
 
-async def _pdf(path: Place, data: bytes, parser: Parser) -> str:
+async def _pdf(path: JailedPath, data: bytes, parser: Parser) -> str:
     try:
         pages = await parser.call(pdf.extract, data, pdf.MAX_CHARACTERS, deadline=PDF_TIME)
     except WorkerFailure:
@@ -142,7 +142,7 @@ async def _pdf(path: Place, data: bytes, parser: Parser) -> str:
     return visible("\n".join(f"--- page {number} ---\n{page.strip()}" for number, page in enumerate(pages, 1)))
 
 
-async def _image(path: Place, data: bytes, parser: Parser) -> Blocks:
+async def _image(path: JailedPath, data: bytes, parser: Parser) -> Blocks:
     blocks, _ = await _binary(path, data, parser)
     if not isinstance(blocks.content[0], ImageContent):
         raise ToolError(
@@ -151,7 +151,7 @@ async def _image(path: Place, data: bytes, parser: Parser) -> Blocks:
     return blocks
 
 
-async def _binary(path: Place, data: bytes, parser: Parser) -> tuple[Blocks, str]:
+async def _binary(path: JailedPath, data: bytes, parser: Parser) -> tuple[Blocks, str]:
     tag = etag_of(data)
     meta = {"etag": tag, "size": len(data)}
     if image_format(data):

@@ -13,7 +13,7 @@ from itertools import product
 from ...safety.errors import Code, ToolError
 from ...safety.os_errors import refusal
 from ...safety.path_jail.opening import Links
-from ...safety.path_jail.roots import FIND, Place
+from ...safety.path_jail.roots import FIND, JailedPath
 from ...safety.path_jail.tree_walk import rules_above
 from ...safety.text import HEAD, is_binary, visible_name
 from ...safety.writes.temp_names import is_temporary
@@ -37,7 +37,7 @@ _WILD = re.compile(r"[*?]+")
 class Scope:
     """A folder, or one file in it by its name; glob narrows it to some files."""
 
-    folder: Place
+    folder: JailedPath
     file: str | None
     glob: str | None
     matcher: Glob | None
@@ -45,7 +45,7 @@ class Scope:
     gitignore: bool
 
     @classmethod
-    def of(cls, path: Place, glob: str | None, settings: ToolSettings, *, include_ignored: bool) -> "Scope":
+    def of(cls, path: JailedPath, glob: str | None, settings: ToolSettings, *, include_ignored: bool) -> "Scope":
         """Return the scope of a search below path. ToolError not_a_directory, not_a_file, bad_pattern."""
         at = path.target()
         there = at.stat()
@@ -74,7 +74,7 @@ class Scope:
         shown = self.folder.shown
         return "" if shown == "." else f"{shown.rstrip('/')}/"
 
-    def below(self, relative: str) -> Place:
+    def below(self, relative: str) -> JailedPath:
         """Return the place of a file below the folder; no link leads there."""
         return replace(self.folder, parts=(*self.folder.parts, *relative.split("/")), links=Links.NONE)
 
@@ -157,7 +157,7 @@ class RgScope:
     prefix: what stands before the paths that it reports, relative to the folder of the scope.
     """
 
-    cwd: Place
+    cwd: JailedPath
     prefix: str
     target: str
     arguments: tuple[str, ...]

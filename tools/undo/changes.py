@@ -5,8 +5,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from os import stat_result
 
-from ...safety.path_jail.roots import Place
-from ...safety.writes.file_version import Seen
+from ...safety.path_jail.roots import JailedPath
+from ...safety.writes.file_version import FileVersion
 from ...safety.writes.metadata import Attributes, Owner
 
 RENEWED = 10_000
@@ -27,7 +27,7 @@ class Content:
     size: int
     data: bytes | None = field(default=None, repr=False)
     link: bool = False
-    seen: Seen | None = None
+    seen: FileVersion | None = None
     owner: Owner | None = None
     attributes: Attributes | None = field(default=None, repr=False)
 
@@ -43,7 +43,7 @@ class Put:
     quiet: it belongs to the trash, and no answer names it.
     """
 
-    place: Place
+    place: JailedPath
     before: Content | None
     after: Content | None
     quiet: bool = False
@@ -53,8 +53,8 @@ class Put:
 class Moved:
     """An entry got another name; left is its signature there. from_trash, to_trash: that name is in a trash folder."""
 
-    old: Place
-    new: Place
+    old: JailedPath
+    new: JailedPath
     left: str
     from_trash: bool = False
     to_trash: bool = False
@@ -64,7 +64,7 @@ class Moved:
 class Made:
     """A folder was made, with a mode; or, where it is gone, an empty folder was removed."""
 
-    folder: Place
+    folder: JailedPath
     mode: int
     gone: bool = False
 
@@ -76,9 +76,9 @@ class Renewed:
     """Knows files that were put back, so that they count as what they were before, in all but the name."""
 
     def __init__(self) -> None:
-        self._former: OrderedDict[Seen, tuple[int, int]] = OrderedDict()
+        self._former: OrderedDict[FileVersion, tuple[int, int]] = OrderedDict()
 
-    def put_back(self, now: Seen, before: Seen) -> None:
+    def put_back(self, now: FileVersion, before: FileVersion) -> None:
         """Remember that a file equals in content what had another state before."""
         self._former[now] = self._of(before)
         while len(self._former) > RENEWED:
@@ -86,15 +86,15 @@ class Renewed:
 
     def state(self, status: stat_result) -> tuple[int, int]:
         """Return what identifies the content of a file in signatures: size and time, those of before where put back."""
-        return self._of(Seen.of(status))
+        return self._of(FileVersion.of(status))
 
-    def _of(self, seen: Seen) -> tuple[int, int]:
+    def _of(self, seen: FileVersion) -> tuple[int, int]:
         return self._former.get(seen, (seen.size, seen.mtime_ns))
 
 
-def touched(steps: list[Step]) -> list[Place]:
+def touched(steps: list[Step]) -> list[JailedPath]:
     """Return every place that the steps speak of."""
-    out: list[Place] = []
+    out: list[JailedPath] = []
     for step in steps:
         match step:
             case Put():

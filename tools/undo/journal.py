@@ -10,11 +10,11 @@ from operator import attrgetter
 from threading import RLock
 
 from ...safety.errors import Code, ToolError
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.writes import atomic
 from ...safety.writes.atomic import Later, Written
 from ...safety.writes.batch import Change, Changed, change_all
-from ...safety.writes.file_version import Seen, etag
+from ...safety.writes.file_version import FileVersion, etag
 from ...safety.writes.metadata import Attributes, attributes_of, owner_of
 from ...safety.writes.tree_ops import signature
 from .changes import Content, Made, Moved, Put, Renewed, Step, permissions
@@ -89,12 +89,12 @@ class History:
             found = (entry for entry in reversed(self._undoable.values()) if not entry.undone and not entry.undid)
             return next(found, None)
 
-    def signed(self, place: Place) -> str:
+    def signed(self, place: JailedPath) -> str:
         """Return the signature of an entry and all below it; files that undo put back count as what they were."""
         with place.parent() as (dir_fd, name):
             return signature(dir_fd, name, self.renewed.state)
 
-    def left(self, place: Place) -> str:
+    def left(self, place: JailedPath) -> str:
         """Return what signed() does for an entry that has just come; empty, so that undo refuses, where that fails.
 
         What is done cannot fail any more.
@@ -144,10 +144,10 @@ class Journal:
 
     def replace(
         self,
-        place: Place,
+        place: JailedPath,
         data: bytes,
         *,
-        expect: Seen | None = None,
+        expect: FileVersion | None = None,
         mode: int | None = None,
         create_parents: bool = False,
         overwrite: bool = True,
@@ -194,7 +194,7 @@ class Journal:
         self.note(steps)
         return puts
 
-    def moved(self, old: Place, new: Place, *, to_trash: bool = False) -> None:
+    def moved(self, old: JailedPath, new: JailedPath, *, to_trash: bool = False) -> None:
         """Note that an entry, a link itself, moved."""
         self.note([Moved(old, new, self.history.left(new), to_trash=to_trash)])
 
@@ -227,7 +227,7 @@ class Journal:
         self.entry.size = 0
 
 
-def made(folders: Iterable[Place]) -> list[Step]:
+def made(folders: Iterable[JailedPath]) -> list[Step]:
     """Return the steps of folders that were made, without those that cannot be looked at: they stay."""
     steps: list[Step] = []
     for folder in folders:
@@ -252,7 +252,7 @@ def content_after(changed: Changed) -> Content | None:
     return Content(etag(change.data), mode, len(change.data), link=change.link, seen=changed.after)
 
 
-def current(place: Place, limit: int) -> Content | None:
+def current(place: JailedPath, limit: int) -> Content | None:
     """Return what a place without links on the way holds; None where nothing is.
 
     Its data is left out above limit bytes, and for what is neither a file nor a link; then the etag is empty. ToolError
@@ -268,10 +268,10 @@ def current(place: Place, limit: int) -> Content | None:
             except OSError:
                 raise ToolError(Code.FILE_CHANGED, f"{place.shown} has just changed", "try again") from None
         return Content(
-            etag(target), 0o777, len(target), target, link=True, seen=Seen.of(status), owner=owner_of(status)
+            etag(target), 0o777, len(target), target, link=True, seen=FileVersion.of(status), owner=owner_of(status)
         )
     if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
-        return Content("", permissions(status), status.st_size, seen=Seen.of(status))
+        return Content("", permissions(status), status.st_size, seen=FileVersion.of(status))
     data, seen = atomic.read_whole(place, limit)
     return Content(
         etag(data),
@@ -284,7 +284,7 @@ def current(place: Place, limit: int) -> Content | None:
     )
 
 
-def identified(place: Place) -> Content | None:
+def identified(place: JailedPath) -> Content | None:
     """Return what current() does, without the data of a file, whatever its size. ToolError as there, not_a_file."""
     content = current(place, 0)
     if content is None or content.etag:
@@ -293,7 +293,7 @@ def identified(place: Place) -> Content | None:
     return replace(content, etag=tag, size=seen.size, seen=seen)
 
 
-def _attributes(place: Place) -> Attributes:
+def _attributes(place: JailedPath) -> Attributes:
     fd = place.open_file()
     try:
         return attributes_of(fd)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...safety.errors import Code, ToolError
 from ...safety.os_errors import refusal
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.writes import fs_ops as entries
 from ...safety.writes.batch import Change, change_all
 from .changes import Content, Made, Moved, Put, Step, touched
@@ -23,8 +23,8 @@ class Reverted:
     """What undo did. files: what each file holds that it wrote or removed. moves: paths from and to."""
 
     entry: Entry
-    restored: list[Place] = field(default_factory=list)
-    removed: list[Place] = field(default_factory=list)
+    restored: list[JailedPath] = field(default_factory=list)
+    removed: list[JailedPath] = field(default_factory=list)
     files: Contents = field(default_factory=dict)
     moves: list[tuple[Path, Path]] = field(default_factory=list)
 
@@ -83,7 +83,7 @@ def _held(entry: Entry) -> Iterator[None]:
 
 def _checked(entry: Entry, history: History) -> Contents:
     """Return what each file holds that is to change. ToolError changed_since unless all is as the call left it."""
-    left: dict[Path, tuple[Place, Content | Moved | Made | None]] = {}
+    left: dict[Path, tuple[JailedPath, Content | Moved | Made | None]] = {}
     for step in entry.steps:
         match step:
             case Put():
@@ -117,7 +117,7 @@ def _checked(entry: Entry, history: History) -> Contents:
     return there
 
 
-def _is_folder(place: Place, may_hold: set[str] | None) -> bool:
+def _is_folder(place: JailedPath, may_hold: set[str] | None) -> bool:
     fd = place.open_folder()
     try:
         return may_hold is None or set(os.listdir(fd)) <= may_hold

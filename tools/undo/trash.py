@@ -11,7 +11,7 @@ from urllib.parse import quote
 from ...safety.errors import ToolError
 from ...safety.os_errors import refusal
 from ...safety.path_jail.opening import Links
-from ...safety.path_jail.roots import MAX_NAME, Place
+from ...safety.path_jail.roots import MAX_NAME, JailedPath
 from ...safety.writes import atomic
 from ...safety.writes.fs_ops import make_folders, remove, remove_folders
 from ..settings import ToolSettings
@@ -31,13 +31,13 @@ class Trash:
     an ignore file of its own where ignored.
     """
 
-    folder: Place
-    info: Place | None = None
+    folder: JailedPath
+    info: JailedPath | None = None
     private: bool = False
     ignored: bool = False
 
     @classmethod
-    def of(cls, entry: Place, wanted: Place | None, settings: ToolSettings) -> "Trash":
+    def of(cls, entry: JailedPath, wanted: JailedPath | None, settings: ToolSettings) -> "Trash":
         """Return the trash for an entry, which exists. wanted: the folder that the call names. ToolError path_denied."""
         if wanted is not None:
             return cls(wanted.target())
@@ -48,17 +48,17 @@ class Trash:
         return cls(replace(entry, parts=(OWN,), links=Links.FOLLOW).target(), private=True, ignored=True)
 
     @property
-    def ignore(self) -> Place:
+    def ignore(self) -> JailedPath:
         """Return the place of the ignore file."""
         return self.folder.child(".gitignore")
 
     @contextmanager
-    def made(self) -> Iterator[tuple[Place, ...]]:
+    def made(self) -> Iterator[tuple[JailedPath, ...]]:
         """Make the folders that are missing, and take them back where what follows fails.
 
         Lends those that go with the call: what keeps what is deleted for all calls stays.
         """
-        folders: list[Place] = []
+        folders: list[JailedPath] = []
         try:
             for folder in filter(None, (self.folder, self.info)):
                 new = make_folders(folder)
@@ -76,7 +76,7 @@ class Trash:
             remove_folders(folders)
             raise
 
-    def name(self, entry: Place) -> str:
+    def name(self, entry: JailedPath) -> str:
         """Return a name that nothing in the folder has: when it was deleted, and chance."""
         stem, suffix = os.path.splitext(entry.name)
         if len(os.fsencode(suffix)) > MAX_SUFFIX:
@@ -88,7 +88,7 @@ class Trash:
             stem = stem[:-1]
         return stem + end
 
-    def note(self, entry: Place, name: str) -> Put | None:
+    def note(self, entry: JailedPath, name: str) -> Put | None:
         """Leave the note by which a desktop can put the entry back, where it keeps such notes."""
         if self.info is None:
             return None
@@ -97,7 +97,7 @@ class Trash:
         return replace(put(atomic.replace(self.info.child(f"{name}.trashinfo"), text, overwrite=False)), quiet=True)
 
 
-def _system(entry: Place, settings: ToolSettings) -> Trash | None:
+def _system(entry: JailedPath, settings: ToolSettings) -> Trash | None:
     """Return the desktop's trash if it is inside a root and on the entry's file system."""
     if settings.system_trash is None:
         return None
@@ -116,7 +116,7 @@ def _system(entry: Place, settings: ToolSettings) -> Trash | None:
     return Trash(top.child("files"), top.child("info"), private=True)
 
 
-def _owner_only(folder: Place) -> None:
+def _owner_only(folder: JailedPath) -> None:
     fd = folder.open_folder()
     try:
         os.fchmod(fd, 0o700)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel
 
 from ...safety.errors import Code, ToolError
-from ...safety.guard import Guard, Judging
+from ...safety.guard import Guard, GuardContext
 from ..base import Access, tool
 from ..results import Record
 from ..services import Todos
@@ -26,7 +26,7 @@ class Todo(BaseModel):
 EACH = "each is {content, status}"
 
 
-def checked(value: Any, judging: Judging) -> tuple[tuple[str, str], ...]:
+def checked(value: Any, judging: GuardContext) -> tuple[tuple[str, str], ...]:
     """Return the tasks as (content, status), or refuse what is no list of tasks."""
     if not isinstance(value, list) or len(value) > MAX_ITEMS:
         raise ToolError(Code.BAD_TODOS, f"todos: expected a list of at most {MAX_ITEMS} tasks", EACH)

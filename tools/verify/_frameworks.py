@@ -11,7 +11,7 @@ from functools import partial
 from typing import Literal, get_args
 
 from ...safety.errors import Code, ToolError
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...sandbox.process.runner import Finished
 from ...sandbox.programs import Toolchains
 from ..blocking import reading
@@ -45,7 +45,7 @@ class Suite:
     """
 
     argv: list[str]
-    folder: Place | None = None
+    folder: JailedPath | None = None
     extra: tuple[str, ...] = ()
     reported: Callable[[bytes], Counts | None] | None = None
     summary: Callable[[], Summary] | None = None
@@ -101,7 +101,7 @@ def detect(project: Project) -> Framework | None:
 
 
 def chosen(
-    path: Place | None,
+    path: JailedPath | None,
     framework: Framework | None,
     filter: str | None,
     base: str,
@@ -135,7 +135,7 @@ def chosen(
     return suite_of(wanted, project, path, filter, folder if folder and folder.parts else None, files)
 
 
-def exists(path: Place, framework: Framework | None = None) -> None:
+def exists(path: JailedPath, framework: Framework | None = None) -> None:
     """ToolError not_found where the path for a framework, or for one that is not known yet, names nothing."""
     if "*" in path.shown and framework in (None, "minitest", "npm"):
         return  # These two take a glob as well.
@@ -145,9 +145,9 @@ def exists(path: Place, framework: Framework | None = None) -> None:
 def suite_of(
     framework: Framework,
     project: Project,
-    path: Place | None,
+    path: JailedPath | None,
     filter: str | None = None,
-    folder: Place | None = None,
+    folder: JailedPath | None = None,
     files: str | None = None,
 ) -> Suite:
     """Return how a framework runs the tests of a project below path that match filter.
@@ -219,7 +219,7 @@ _BY_NAME: Mapping[str, str] = {
 """The option of each runner behind npm that chooses tests by name."""
 
 
-def _npm(project: Project, where: list[str], filter: str | None, folder: Place | None) -> Suite:
+def _npm(project: Project, where: list[str], filter: str | None, folder: JailedPath | None) -> Suite:
     script = _test_script(project.text("package.json")) or ""
     handed = list(where)
     if filter:
@@ -243,7 +243,7 @@ def _npm(project: Project, where: list[str], filter: str | None, folder: Place |
 
 
 def _unittest(
-    project: Project, path: Place | None, filter: str | None, folder: Place | None, files: str | None
+    project: Project, path: JailedPath | None, filter: str | None, folder: JailedPath | None, files: str | None
 ) -> Suite:
     argv = ["python3", "-m", "unittest"]
     status = path.stat() if path else None
@@ -266,7 +266,7 @@ def _unittest(
     )
 
 
-def _go_packages(path: Place | None, folder: Place | None) -> str:
+def _go_packages(path: JailedPath | None, folder: JailedPath | None) -> str:
     if path is None:
         return "./..."
     status = path.stat()
@@ -276,7 +276,7 @@ def _go_packages(path: Place | None, folder: Place | None) -> str:
     return f"./{below}/..." if below not in (".", "") else "./..."
 
 
-def _cargo_target(path: Place | None, root: Place | None) -> list[str]:
+def _cargo_target(path: JailedPath | None, root: JailedPath | None) -> list[str]:
     if path is None:
         return []
     if path.name.endswith(".rs") and len(path.parts) > 1 and path.parts[-2] == "tests":

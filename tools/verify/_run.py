@@ -12,7 +12,7 @@ from itertools import islice
 from mcp_types import TextContent
 
 from ...safety.errors import Code, ToolError
-from ...safety.path_jail.roots import FIND, Place
+from ...safety.path_jail.roots import FIND, JailedPath
 from ...safety.text import visible_name
 from ...sandbox.process.runner import Finished
 from ..exec_result import ExecResult
@@ -42,7 +42,7 @@ def report(
     done: Finished,
     note: str = "",
     *,
-    folder: Place | None = None,
+    folder: JailedPath | None = None,
     shorter: str | None = None,
     more: str | None = "narrow the path",
 ) -> "Report":
@@ -61,7 +61,7 @@ def report(
     return Report(form(done), more, shorter=cut)
 
 
-def insist(path: Place, selector: str = "(?!)") -> None:
+def insist(path: JailedPath, selector: str = "(?!)") -> None:
     """ToolError not_found where a path names nothing. selector: what may stand behind the name of a file, a pattern."""
     name = re.sub(rf"(?:{selector})\Z", "", "/".join(path.parts), flags=re.DOTALL)
     file = replace(path, parts=tuple(filter(None, name.split("/"))))
@@ -93,7 +93,7 @@ def written(file: str) -> bytes:
     return _beginning(file, REPORT_BYTES)
 
 
-def operand(path: Place, folder: Place | None = None) -> str:
+def operand(path: JailedPath, folder: JailedPath | None = None) -> str:
     """Return a path as an argument, relative to a folder, that no program takes for an option."""
     name = path.shown if folder is None else os.path.relpath(path.absolute, folder.absolute)
     return f"./{name}" if name.startswith(("-", "+", "@")) else name
@@ -168,7 +168,7 @@ def _beginning(file: str, most: int) -> bytes:
         os.close(fd)
 
 
-def nearest(path: Place | None, fits: Callable[[Project], bool]) -> Place | None:
+def nearest(path: JailedPath | None, fits: Callable[[Project], bool]) -> JailedPath | None:
     """Return the nearest folder at or above a path that is a fitting project; None where there is none, or no path."""
     here = path
     while here is not None:

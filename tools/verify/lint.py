@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from ...safety.errors import Code, ToolError
-from ...safety.path_jail.roots import Place
+from ...safety.path_jail.roots import JailedPath
 from ...safety.paths import ProjectPath
 from ...safety.text import clean
 from ...sandbox.process.runner import Finished
@@ -99,7 +99,7 @@ def _by_rule(rules: Sequence[tuple[str, str]]) -> str:
     return "".join(f"{rule}: {count} (first: {first[rule]})\n" for rule, count in counts.most_common())
 
 
-def _detect(project: Project, path: Place | None, ignored: Collection[str]) -> str:
+def _detect(project: Project, path: JailedPath | None, ignored: Collection[str]) -> str:
     if project.has(".standard.yml"):
         return "standard"
     tables = re.search(
@@ -112,7 +112,7 @@ def _detect(project: Project, path: Place | None, ignored: Collection[str]) -> s
     return "ruff" if ".py" in extensions and not ruby else "rubocop"
 
 
-def _extensions(project: Project, path: Place | None, ignored: Collection[str]) -> set[str]:
+def _extensions(project: Project, path: JailedPath | None, ignored: Collection[str]) -> set[str]:
     if path is None:
         return project.extensions(ignored)
     status = path.stat()
@@ -147,7 +147,7 @@ def _ruff(base: str, found: bytes) -> _Report:
     return _Report(len(rows), text, rules=tuple((text.split()[0], f"{name}:{row}") for name, row, _, text in rows))
 
 
-def _shown(listed: Finished, path: Place | None) -> int | None:
+def _shown(listed: Finished, path: JailedPath | None) -> int | None:
     """Return how many files with code ruff lists, or 1 for a file that was asked for by its path.
 
     It also checks configuration files and takes Markdown, which most projects have whatever their language.

@@ -29,7 +29,7 @@ CLOSE_WAIT: Final = 0.7
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-class Gate:
+class AccessMiddleware:
     """An ASGI app around the routes: Host, Origin, token, body size and body time, in this order.
 
     Refusals are a status without a text. Each request that passes carries a Caller in its scope, and the

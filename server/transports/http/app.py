@@ -13,13 +13,13 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from ..shutdown import stop_signals
-from .access import Gate
+from .access import AccessMiddleware
 from .connections import Listener, bind
 from .settings import HttpSettings, refusal
 from .sse import SseSessions
 
 
-def build_app(server: Server[Any], settings: HttpSettings) -> Gate:
+def build_app(server: Server[Any], settings: HttpSettings) -> AccessMiddleware:
     """Return the ASGI app of a transport: its routes behind the gate.
 
     settings.port is the port that clients connect to, which the default of allowed_hosts is made of. An ASGI
@@ -44,7 +44,7 @@ def build_app(server: Server[Any], settings: HttpSettings) -> Gate:
         routes = [Route("/mcp", endpoint=StreamableHTTPASGIApp(manager))]
         app = Starlette(routes=routes, lifespan=lambda _: manager.run())
     app.router.redirect_slashes = False
-    return Gate(app, settings)
+    return AccessMiddleware(app, settings)
 
 
 @asynccontextmanager

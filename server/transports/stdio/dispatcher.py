@@ -71,17 +71,17 @@ def _is_enveloped(params: Mapping[str, Any] | None) -> bool:
     return isinstance(meta, Mapping) and PROTOCOL_VERSION_META_KEY in meta
 
 
-class _Handled:
+class _RequestContext:
     """One message of the client while it is handled; what the SDK calls a DispatchContext."""
 
     transport = _TRANSPORT
     message_metadata = None
 
-    def __init__(self, exchange: "Exchange", request: JSONRPCRequest | None) -> None:
+    def __init__(self, exchange: "StdioDispatcher", request: JSONRPCRequest | None) -> None:
         self._exchange = exchange
         self.request = request
         self.open = True
-        self.called_off = False
+        self.cancelled = False
         self._cancelled: anyio.Event | None = None
 
     @property
@@ -96,12 +96,12 @@ class _Handled:
     def cancel_requested(self) -> anyio.Event:
         if self._cancelled is None:
             self._cancelled = anyio.Event()
-            if self.called_off:
+            if self.cancelled:
                 self._cancelled.set()
         return self._cancelled
 
-    def call_off(self) -> None:
-        self.called_off = True
+    def cancel(self) -> None:
+        self.cancelled = True
         if self._cancelled is not None:
             self._cancelled.set()
         self.scope.cancel()
@@ -130,7 +130,7 @@ class _Handled:
         await self.notify("notifications/progress", {name: value for name, value in said.items() if value is not None})
 
 
-class Exchange:
+class StdioDispatcher:
     """Serves one client of the handshake era."""
 
     def __init__(self, intake: Intake, output: Output) -> None:
@@ -143,8 +143,8 @@ class Exchange:
         # that was resumed there.
         self._context = copy_context()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._live: set[_Handled] = set()
-        self._by_id: dict[RequestId, _Handled] = {}
+        self._live: set[_RequestContext] = set()
+        self._by_id: dict[RequestId, _RequestContext] = {}
         self._initializing = False
         self._held: deque[JSONRPCMessage] = deque()
         self._runner: ServerRunner[Any] | None = None
@@ -184,7 +184,7 @@ class Exchange:
             self._held.append(message)
         elif isinstance(message, JSONRPCRequest):
             self._initializing = message.method == "initialize"
-            handled = _Handled(self, message)
+            handled = _RequestContext(self, message)
             # Of two requests with one id the later can be called off.
             self._by_id[coerce_request_id(message.id)] = handled
             self._live.add(handled)
@@ -192,14 +192,16 @@ class Exchange:
         elif isinstance(message, JSONRPCNotification):
             self._note(message)
         else:
-            self.outbound.hear(message.id, message.result if isinstance(message, JSONRPCResponse) else message.error)
+            self.outbound.on_response(
+                message.id, message.result if isinstance(message, JSONRPCResponse) else message.error
+            )
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work, context=self._context.copy())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, handled: _Handled, request: JSONRPCRequest) -> None:
+    async def _answer(self, handled: _RequestContext, request: JSONRPCRequest) -> None:
         """Handle a request and write its answer; one that was called off gets none."""
         answer: bytes | None = None
         sending = False
@@ -215,11 +217,11 @@ class Exchange:
                     answer = _refusal(request, e)
                 finally:
                     self._close(handled, request)
-                if not handled.called_off:
+                if not handled.cancelled:
                     # It may have left when the end comes, so no second one is written.
                     sending = True
                     await self._output.send(answer)
-            if not sending and not handled.called_off:
+            if not sending and not handled.cancelled:
                 with anyio.move_on_after(1, shield=True):
                     await self._output.send(write_line(JSONRPCError(jsonrpc="2.0", id=request.id, error=CLOSED)))
         except anyio.BrokenResourceError:
@@ -228,7 +230,7 @@ class Exchange:
             self._live.discard(handled)
             self._intake.settled(request.id)
 
-    async def _result(self, handled: _Handled, request: JSONRPCRequest) -> dict[str, Any]:
+    async def _result(self, handled: _RequestContext, request: JSONRPCRequest) -> dict[str, Any]:
         assert self._runner is not None
         if request.method != "initialize" and _is_enveloped(request.params):
             raise MCPError(
@@ -236,7 +238,7 @@ class Exchange:
             )
         return await self._runner.on_request(handled, request.method, request.params)
 
-    def _close(self, handled: _Handled, request: JSONRPCRequest) -> None:
+    def _close(self, handled: _RequestContext, request: JSONRPCRequest) -> None:
         handled.open = False
         key = coerce_request_id(request.id)
         if self._by_id.get(key) is handled:
@@ -251,17 +253,17 @@ class Exchange:
         if message.method == "notifications/cancelled":
             about = as_request_id(params.get("requestId"))
             if about is not None and (handled := self._by_id.get(coerce_request_id(about))):
-                handled.call_off()
+                handled.cancel()
         elif message.method == "notifications/progress":
             told = self.outbound.progress(params)
             if told is not None:
-                self._spawn(self._attend(_Handled(self, None), told))
+                self._spawn(self._attend(_RequestContext(self, None), told))
         assert self._runner is not None
-        handled = _Handled(self, None)
+        handled = _RequestContext(self, None)
         work = partial(self._runner.on_notify, handled, message.method, message.params)
         self._spawn(self._attend(handled, work))
 
-    async def _attend(self, handled: _Handled, work: Callable[[], Awaitable[None]]) -> None:
+    async def _attend(self, handled: _RequestContext, work: Callable[[], Awaitable[None]]) -> None:
         """Do what a notification asks for."""
         self._live.add(handled)
         try:
@@ -273,7 +275,7 @@ class Exchange:
             self._live.discard(handled)
 
 
-def _is_meant(handled: _Handled) -> bool:
+def _is_meant(handled: _RequestContext) -> bool:
     """Tell whether it is this message that was cancelled, and not only something that its handler waited for."""
     task = asyncio.current_task()
     return handled.scope.cancel_called or (task is not None and task.cancelling() > 0)

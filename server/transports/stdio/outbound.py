@@ -56,7 +56,7 @@ class Outbound:
             if not asked.answer.done():
                 asked.answer.set_result(CLOSED)
 
-    def hear(self, number: RequestId | None, outcome: dict[str, Any] | ErrorData) -> None:
+    def on_response(self, number: RequestId | None, outcome: dict[str, Any] | ErrorData) -> None:
         """Take the client's answer to a question."""
         asked = None if number is None else self._asked.get(coerce_request_id(number))
         if asked and not asked.answer.done():

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 _CHUNK: Final = 256 * 1024
 
 
-class Source(Protocol):
+class PipeReader(Protocol):
     """Bytes from a descriptor, pushed to a callback; an empty chunk is the end."""
 
     def pause(self) -> None:
@@ -27,7 +27,7 @@ class Source(Protocol):
         """Stop for good. The descriptor stays open."""
 
 
-class Sink(Protocol):
+class PipeWriter(Protocol):
     """Bytes to a descriptor. write never blocks and never fails: what is not taken yet counts as backlog."""
 
     @property
@@ -73,12 +73,12 @@ def take_over_stdio() -> Iterator[tuple[int | None, int | None]]:
                 os.close(private)
 
 
-def open_source(fd: int, on_data: Callable[[bytes], None]) -> Source:
+def open_source(fd: int, on_data: Callable[[bytes], None]) -> PipeReader:
     """Return a running source on fd: polled for a pipe or socket, else (file, terminal, device) a thread."""
     return _PolledSource(fd, on_data) if _pollable(fd) else _ThreadSource(fd, on_data)
 
 
-def open_sink(fd: int, on_change: Callable[[], None]) -> Sink:
+def open_sink(fd: int, on_change: Callable[[], None]) -> PipeWriter:
     """Return a sink on fd. on_change is called in the loop when backlog left or the reader is gone."""
     return _PolledSink(fd, on_change) if _pollable(fd) else _ThreadSink(fd, on_change)
 

@@ -13,9 +13,9 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCResponse
 
 from ..shutdown import stop_signals
-from .dispatcher import Exchange, opens_handshake
+from .dispatcher import StdioDispatcher, opens_handshake
 from .framing import LineSplitter, TooLong, read_line, write_line
-from .pipes import Sink, open_sink, open_source, take_over_stdio
+from .pipes import PipeWriter, open_sink, open_source, take_over_stdio
 from .request_queue import Intake
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ async def serve_on(
             async with server.lifespan(server) as state:
                 opening = await wire.intake.opening()
                 if opening is not None and opens_handshake(opening):
-                    await Exchange(wire.intake, wire).serve(server, state, options)
+                    await StdioDispatcher(wire.intake, wire).serve(server, state, options)
                 else:
                     answers = _Answers(wire)
                     await serve_dual_era_loop(server, wire.intake, answers, lifespan_state=state, init_options=options)
@@ -104,7 +104,7 @@ class _Wire:
         self._room.set()
         self._input_over = False
         self._stopping = False
-        self.sink: Sink = open_sink(fd_out, self._balance)
+        self.sink: PipeWriter = open_sink(fd_out, self._balance)
         self._source = open_source(fd_in, self._take)
 
     def stop(self, number: int = 0) -> None:

@@ -11,7 +11,7 @@ from mcp import MCPError
 from mcp.server import Server
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 
-from toolbox_mcp.server.transports.stdio.dispatcher import Exchange, opens_handshake
+from toolbox_mcp.server.transports.stdio.dispatcher import StdioDispatcher, opens_handshake
 from toolbox_mcp.server.transports.stdio.framing import read_line
 from toolbox_mcp.server.transports.stdio.request_queue import Intake
 
@@ -33,7 +33,7 @@ class Talk:
         self.broken = False
         self.missed = asyncio.Event()
         self.server = Server("talk", version="1", on_call_tool=self._call)
-        self.exchange = Exchange(self.intake, self)
+        self.exchange = StdioDispatcher(self.intake, self)
 
     async def _call(self, ctx, params):
         text = await self.acts[params.name](ctx)
@@ -58,18 +58,18 @@ class Talk:
         params = {"name": name, "arguments": {}} | ({"_meta": meta} if meta else {})
         self.say(id=number, method="tools/call", params=params)
 
-    async def hear(self):
+    async def on_response(self):
         async with asyncio.timeout(10):
             return await self.lines.get()
 
     async def text(self, number):
-        answer = await self.hear()
+        answer = await self.on_response()
         assert answer.get("id") == number, answer
         return answer["result"]["content"][0]["text"]
 
     async def shake(self):
         self.say(id=0, method="initialize", params=HELLO)
-        assert (await self.hear())["result"]["serverInfo"]["name"] == "talk"
+        assert (await self.on_response())["result"]["serverInfo"]["name"] == "talk"
         self.say(method="notifications/initialized")
 
     async def serve(self):
@@ -113,15 +113,15 @@ async def test_what_is_sent_behind_the_handshake_without_waiting_is_answered_in_
     talk.say(id=0, method="initialize", params=HELLO)
     talk.say(method="notifications/initialized")
     talk.call(1, "fine")
-    assert (await talk.hear())["id"] == 0
+    assert (await talk.on_response())["id"] == 0
     assert await talk.text(1) == "fine"
 
 
 async def test_a_call_before_the_handshake_is_refused_and_a_ping_answered(talk):
     talk.call(1, "fine")
-    assert (await talk.hear())["error"]["code"] == INVALID_PARAMS
+    assert (await talk.on_response())["error"]["code"] == INVALID_PARAMS
     talk.say(id=2, method="ping")
-    assert await talk.hear() == {"jsonrpc": "2.0", "id": 2, "result": {}}
+    assert await talk.on_response() == {"jsonrpc": "2.0", "id": 2, "result": {}}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ async def test_what_cannot_be_done_is_an_error_that_tells_nothing_of_the_inside(
     talk.acts["crash"] = crash
     await talk.shake()
     talk.say(id="x", method=method, params=params)
-    answer = await talk.hear()
+    answer = await talk.on_response()
     assert (answer["id"], answer["error"]["code"]) == ("x", code)
     assert "secret" not in json.dumps(answer)
 
@@ -155,7 +155,7 @@ async def test_text_and_numbers_that_json_cannot_carry_are_replaced(talk):
     talk.server.add_request_handler("tools/call", t.CallToolRequestParams, call)
     await talk.shake()
     talk.call(1, "odd")
-    assert (await talk.hear())["result"]["structuredContent"] == {"number": None, "text": "a\ufffdb"}
+    assert (await talk.on_response())["result"]["structuredContent"] == {"number": None, "text": "a\ufffdb"}
 
 
 async def test_a_call_that_is_called_off_is_cancelled_and_never_answered(talk):
@@ -188,7 +188,7 @@ async def test_what_runs_at_the_end_is_answered_as_closed(talk):
     talk.call(7, "hold")
     await started.wait()
     talk.intake.end()
-    answer = await talk.hear()
+    answer = await talk.on_response()
     assert (answer["id"], answer["error"]["code"]) == (7, CONNECTION_CLOSED)
 
 
@@ -219,8 +219,13 @@ async def test_progress_reaches_who_asked_for_it_before_the_answer_and_not_after
     talk.acts["steps"] = steps
     await talk.shake()
     talk.call(1, "steps", progressToken="p")
-    assert (await talk.hear())["params"] == {"progressToken": "p", "progress": 1.0, "total": 2.0, "message": "half"}
-    assert (await talk.hear())["params"] == {"progressToken": "p", "progress": 2.0}
+    assert (await talk.on_response())["params"] == {
+        "progressToken": "p",
+        "progress": 1.0,
+        "total": 2.0,
+        "message": "half",
+    }
+    assert (await talk.on_response())["params"] == {"progressToken": "p", "progress": 2.0}
     assert await talk.text(1) == "done"
     await late[0].session.report_progress(3.0)
     talk.call(2, "steps")
@@ -236,7 +241,7 @@ async def test_the_server_asks_the_client_during_a_call(talk):
     talk.acts["sure"] = sure
     await talk.shake()
     talk.call(1, "sure")
-    asked = await talk.hear()
+    asked = await talk.on_response()
     assert (asked["method"], asked["params"]["message"]) == ("elicitation/create", "sure?")
     talk.say(id=99, result={})
     # Some clients send a number back as text.
@@ -254,7 +259,7 @@ async def test_an_error_of_the_client_is_one_of_the_asking(talk):
     talk.acts["asks"] = asks
     await talk.shake()
     talk.call(1, "asks")
-    asked = await talk.hear()
+    asked = await talk.on_response()
     talk.say(id=asked["id"], error={"code": -1, "message": "not now"})
     assert await talk.text(1) == "-1"
 
@@ -273,10 +278,10 @@ async def test_a_question_that_is_given_up_is_called_off(talk):
     await talk.shake()
     talk.call(1, "impatient")
     for _ in range(2):
-        asked, gone = await talk.hear(), await talk.hear()
+        asked, gone = await talk.on_response(), await talk.on_response()
         assert (asked["method"], "params" in asked) == ("roots/list", False)
         assert (gone["method"], gone["params"]["requestId"]) == ("notifications/cancelled", asked["id"])
-    assert (await talk.hear())["method"] == "roots/list"
+    assert (await talk.on_response())["method"] == "roots/list"
     assert await talk.text(1) == "on"
 
 
@@ -295,7 +300,7 @@ async def test_progress_of_a_question_is_heard(talk):
     talk.acts["asks"] = asks
     await talk.shake()
     talk.call(1, "asks")
-    token = (await talk.hear())["params"]["_meta"]["progressToken"]
+    token = (await talk.on_response())["params"]["_meta"]["progressToken"]
     for progress in ({"progress": 1}, {"progress": True}, {"progress": 2, "total": 3, "message": "m"}):
         talk.say(method="notifications/progress", params={"progressToken": token, **progress})
     talk.say(id="mine", result={})
@@ -314,9 +319,9 @@ async def test_a_question_at_the_end_is_answered_as_closed(talk):
     talk.acts["asks"] = asks
     await talk.shake()
     talk.call(1, "asks")
-    assert (await talk.hear())["method"] == "roots/list"
+    assert (await talk.on_response())["method"] == "roots/list"
     talk.intake.end()
-    answer = await talk.hear()
+    answer = await talk.on_response()
     assert answer.get("id") == 1
 
 
@@ -339,7 +344,7 @@ async def test_what_waits_for_the_handshake_never_begins_after_the_end(talk):
     talk.intake.end()
     await asyncio.sleep(0)
     go.set()
-    assert (await talk.hear())["id"] == 0
+    assert (await talk.on_response())["id"] == 0
     assert not begun.is_set()
 
 
@@ -366,7 +371,7 @@ async def test_a_listener_to_progress_that_hangs_ends_with_the_connection(talk):
     talk.acts["asks"] = asks
     await talk.shake()
     talk.call(1, "asks")
-    token = (await talk.hear())["params"]["_meta"]["progressToken"]
+    token = (await talk.on_response())["params"]["_meta"]["progressToken"]
     talk.say(method="notifications/progress", params={"progressToken": token, "progress": 1})
     async with asyncio.timeout(10):
         await heard.wait()
@@ -440,7 +445,7 @@ async def test_a_call_that_fails_beyond_exceptions_is_answered_and_the_next_goes
     talk.acts |= {"crash": crash, "fine": fine}
     await talk.shake()
     talk.call(1, "crash")
-    answer = await talk.hear()
+    answer = await talk.on_response()
     assert (answer["id"], answer["error"]["code"]) == (1, INTERNAL_ERROR)
     assert "secret" not in json.dumps(answer)
     talk.call(2, "fine")
@@ -471,7 +476,7 @@ async def test_a_question_that_is_given_up_when_the_client_is_gone_fails_as_one(
     talk.acts["asks"] = asks
     await talk.shake()
     talk.call(1, "asks")
-    assert (await talk.hear())["method"] == "roots/list"
+    assert (await talk.on_response())["method"] == "roots/list"
     talk.broken = True
     async with asyncio.timeout(10):
         assert await outcome.get() is True
@@ -488,9 +493,9 @@ async def test_a_number_that_a_question_chose_is_not_given_to_another(talk):
     talk.acts["asks"] = asks
     await talk.shake()
     talk.call(9, "asks")
-    assert (await talk.hear())["id"] == "1"
+    assert (await talk.on_response())["id"] == "1"
     talk.missed.set()
-    assert (second := await talk.hear()).get("id") == 2, second
+    assert (second := await talk.on_response()).get("id") == 2, second
     talk.say(id=1, result={})
     talk.say(id=2, result={})
     assert await talk.text(9) == "done"
@@ -516,7 +521,7 @@ async def test_a_call_that_waited_sees_nothing_of_the_context_of_the_one_before(
     go.set()
     texts = {}
     for _ in range(9):
-        answer = await talk.hear()
+        answer = await talk.on_response()
         texts[answer["id"]] = answer["result"]["content"][0]["text"]
     assert texts[8] == "clean"
 

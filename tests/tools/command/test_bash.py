@@ -117,9 +117,9 @@ async def test_unsafe_lifts_the_list_and_the_slash_rule_but_no_more(call):
 
 
 async def test_a_disabled_tool_tells_nothing_about_its_arguments(call):
-    from toolbox_mcp.server.call.exposure import Gate
+    from toolbox_mcp.server.call.exposure import ExposurePolicy
 
-    call.gate = Gate()
+    call.gate = ExposurePolicy()
     answer = await call("bash", nonsense=1, unsafe=True)
     assert answer == {
         "error": "bash is not enabled",

@@ -1,6 +1,6 @@
 import pytest
 
-from toolbox_mcp.server.call.exposure import Gate
+from toolbox_mcp.server.call.exposure import ExposurePolicy
 from toolbox_mcp.tools.settings import ToolSettings
 
 
@@ -93,5 +93,5 @@ async def test_an_interpreter_in_a_relative_folder_of_the_path_is_not_used(call,
 
 
 async def test_needs_the_second_switch(call, script):
-    call.gate = Gate(enable_exec_tools=True)
+    call.gate = ExposurePolicy(enable_exec_tools=True)
     assert await call.code("run_script", path=script("a.sh", "")) == "shell_disabled"

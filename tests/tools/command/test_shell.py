@@ -6,7 +6,7 @@ import pytest
 
 from tests.tables import each_row
 from toolbox_mcp.sandbox.process.tree import look
-from toolbox_mcp.server.call.exposure import Gate
+from toolbox_mcp.server.call.exposure import ExposurePolicy
 from toolbox_mcp.tools.settings import ToolSettings
 
 EXEC = {"exit_code", "signal", "timed_out", "killed_by", "duration_ms", "stdout", "stderr", "stdout_bytes", "stderr_bytes", "stdout_truncated", "stderr_truncated"}  # fmt: skip
@@ -208,6 +208,6 @@ async def test_several_commands_share_the_budget(call):
 
 
 async def test_needs_the_second_switch(call):
-    call.gate = Gate(enable_exec_tools=True)
+    call.gate = ExposurePolicy(enable_exec_tools=True)
     assert await call.code("shell", command="ls") == "shell_disabled"
     assert await call.code("shell", command="rm") == "shell_disabled"

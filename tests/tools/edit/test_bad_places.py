@@ -245,7 +245,7 @@ def test_a_folder_swapped_for_a_link_during_the_call_leads_nowhere(tmp_path):
 AS_NOBODY = """
 import asyncio, json, os, sys
 from pathlib import Path
-from toolbox_mcp.server.build import assembled
+from toolbox_mcp.server.build import build_server
 from toolbox_mcp.server.config.load import load
 from toolbox_mcp.tools.context import CallContext
 
@@ -255,7 +255,7 @@ if os.geteuid() == 0:
 
 async def main():
     config = load(["--root", root, "--enable-exec", "--set", "records=false"], {"HOME": "/nowhere"}, cwd=Path(root))
-    async with assembled(config, {}) as toolbox:
+    async with build_server(config, {}) as toolbox:
         for name, arguments in calls:
             result = await toolbox.pipeline.call(name, arguments, CallContext("1"))
             error = result["structuredContent"] if result["isError"] else None

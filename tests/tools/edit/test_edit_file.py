@@ -8,7 +8,7 @@ import pytest
 
 from tests.tables import each_row
 from toolbox_mcp.sandbox.isolate import worker
-from toolbox_mcp.tools.edit._replace import Matching
+from toolbox_mcp.tools.edit._replace import NormalizedText
 
 
 @each_row(
@@ -207,7 +207,7 @@ def test_millions_of_matches_take_little_memory(old, end):
     text = f"a{end}" * (2**21 // len(f"a{end}"))
     tracemalloc.start()
     try:
-        replaced = Matching(text).replace(old, "b", end, every=True)
+        replaced = NormalizedText(text).replace(old, "b", end, every=True)
         assert tracemalloc.get_traced_memory()[1] < 32 * 2**20
     finally:
         tracemalloc.stop()

@@ -8,14 +8,14 @@ import anyio
 import pytest
 
 from toolbox_mcp.safety.writes import atomic
-from toolbox_mcp.tools.blocking import Turn
+from toolbox_mcp.tools.blocking import WorkContext
 
 
 @pytest.fixture
 def closed(monkeypatch):
     """Count the descriptors that calls let go of, and tell when so many are closed."""
     monkeypatch.setattr(atomic, "_SPARE_BYTES", 0)
-    let_go, close = Turn.let_go, os.close
+    let_go, close = WorkContext.let_go, os.close
     waiting: set[int] = set()
     over = threading.Semaphore(0)
 
@@ -30,7 +30,7 @@ def closed(monkeypatch):
         if mine:
             over.release()
 
-    monkeypatch.setattr(Turn, "let_go", noted)
+    monkeypatch.setattr(WorkContext, "let_go", noted)
     monkeypatch.setattr(os, "close", done)
 
     async def wait(count):

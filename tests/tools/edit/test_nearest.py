@@ -4,7 +4,7 @@ import pytest
 
 from toolbox_mcp.sandbox.isolate.worker import WorkerTimeout
 from toolbox_mcp.tools.edit import _missing as missing
-from toolbox_mcp.tools.edit._closest import DIFF_LINES, SEARCH_TIME, nearest
+from toolbox_mcp.tools.edit._closest import DIFF_LINES, SEARCH_TIME, find_closest
 from toolbox_mcp.tools.edit._replace import NoMatch
 
 CART = """\
@@ -54,13 +54,13 @@ class Cart:
     ],
 )  # fmt: skip
 def test_lines_are_paired_with_those_they_became(old, first, last, diff):
-    found = nearest(CART, old, SEARCH_TIME)
+    found = find_closest(CART, old, SEARCH_TIME)
     assert found is not None
     assert (*found[:2], found[3]) == (first, last, diff)
 
 
 def test_lines_with_nothing_in_common_stand_for_each_other():
-    found = nearest("alpha beta\n", "beta alpha gamma", SEARCH_TIME)
+    found = find_closest("alpha beta\n", "beta alpha gamma", SEARCH_TIME)
     assert found is not None and found[:2] == (1, 1)
 
 
@@ -68,7 +68,7 @@ def test_a_long_text_with_one_difference_is_found():
     text = "".join(f"    check(number_{n}, {n * n % 97}, name='the {n}th of many')\n" for n in range(3000))
     lines = text.splitlines()[2000:2400]
     lines[200] = lines[200].replace("many", "mary")
-    found = nearest(text, "\n".join(lines), SEARCH_TIME)
+    found = find_closest(text, "\n".join(lines), SEARCH_TIME)
     assert found is not None
     assert found[:2] == (2001, 2400) and 0.99 <= found[2] <= 1
     assert found[3].split("\n")[0] == "... (198 equal lines)"
@@ -77,7 +77,7 @@ def test_a_long_text_with_one_difference_is_found():
 
 def test_a_difference_is_shown_on_forty_lines_at_most():
     text = "".join(f"line number {n} of many\n" for n in range(100))
-    found = nearest(text, text.replace("number", "numbr"), SEARCH_TIME)
+    found = find_closest(text, text.replace("number", "numbr"), SEARCH_TIME)
     assert found is not None
     rows = found[3].split("\n")
     assert len(rows) == DIFF_LINES == 40
@@ -90,7 +90,7 @@ async def test_all_that_a_miss_looks_for_takes_no_longer_than_the_search_may(mon
 
     async def call(work, *arguments, deadline):
         nonlocal now
-        now += deadline * (taken if work is missing.cause else 1)
+        now += deadline * (taken if work is missing.explain_mismatch else 1)
         raise WorkerTimeout
 
     monkeypatch.setattr(missing, "time", SimpleNamespace(monotonic=lambda: now))

@@ -418,7 +418,7 @@ def test_a_source_that_cannot_have_its_name_again_is_told(project, both, monkeyp
 
 def test_a_destination_that_cannot_be_looked_at_is_put_back(project, both, monkeypatch):
     expect = read_whole(both.place("b"), 99)[1]
-    before(monkeypatch, states.Seen, "holds", lambda: fails(errno.EMFILE))
+    before(monkeypatch, states.FileVersion, "holds", lambda: fails(errno.EMFILE))
     assert "could not be put back" not in refused(
         entries.move, both.place("a"), both.place("b"), overwrite=True, expect=expect
     )

@@ -17,7 +17,7 @@ from toolbox_mcp.tools.edit._lines import Block, Document
 from toolbox_mcp.tools.edit._load import edit
 from toolbox_mcp.tools.edit._plan import _in_text, literal
 from toolbox_mcp.tools.edit._regex import parsed, substituted
-from toolbox_mcp.tools.edit._replace import Matching, NoMatch
+from toolbox_mcp.tools.edit._replace import NoMatch, NormalizedText
 from toolbox_mcp.tools.undo.journal import History
 from toolbox_mcp.tools.undo.revert import revert
 
@@ -66,7 +66,7 @@ def test_bytes_outside_the_replaced_span_stay_and_undo_gives_back_all(before, ol
     inserted = new.replace("\r\n", "\n").replace("\n", line_end)
     with file(data) as (roots, path):
         history = History()
-        change = lambda f: (Matching(f.text.text).replace(old, new, f.text.line_end, every=False).text, new)
+        change = lambda f: (NormalizedText(f.text.text).replace(old, new, f.text.line_end, every=False).text, new)
         try:
             edit(roots.place("f"), None, history.journal("1", "edit_file", 2**20), change)
         except ToolError as e:
@@ -89,7 +89,7 @@ def test_bytes_that_are_no_text_stay(data, new):
                 roots.place("f"),
                 None,
                 history.journal("1", "edit_file", 2**20),
-                lambda f: (Matching(f.text.text).replace("a", new, f.text.line_end, every=True).text, new),
+                lambda f: (NormalizedText(f.text.text).replace("a", new, f.text.line_end, every=True).text, new),
             )
         except NoMatch:
             assert path.read_bytes() == data

@@ -430,9 +430,9 @@ async def test_the_names_of_very_many_files_are_cut_and_their_number_told(call, 
 
 async def test_one_session_does_not_undo_what_another_did(project):
     from toolbox_mcp.safety.path_jail.roots import Roots
-    from toolbox_mcp.server.resources.sessions import Owners
+    from toolbox_mcp.server.resources.sessions import SessionStore
 
-    owners = Owners()
+    owners = SessionStore()
     roots = Roots([project])
     history = owners.of("one").session.history
     history.journal("call", "write_file", 100).replace(roots.place("f"), b"x")

@@ -1,4 +1,4 @@
-from toolbox_mcp.server.call.exposure import Gate
+from toolbox_mcp.server.call.exposure import ExposurePolicy
 
 
 async def test_ends_a_process_and_returns_its_last_output(call, start):
@@ -28,7 +28,7 @@ async def test_says_when_it_had_ended(call, start, ended):
 
 
 async def test_reading_and_ending_do_not_depend_on_the_gate(call):
-    call.gate = Gate()
+    call.gate = ExposurePolicy()
     for name in ("process_kill", "process_output"):
         assert await call.code(name, id="proc_1") == "unknown_process"
     assert await call.code("process_start", command="sh") == "exec_disabled"

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from tests.tables import each_row
-from toolbox_mcp.safety.path_jail.roots import Place
+from toolbox_mcp.safety.path_jail.roots import JailedPath
 
 CONTENT = {"encoding", "newline", "lines", "etag", "image", "data"}
 """Fields of a file whose content was looked into."""
@@ -312,13 +312,13 @@ async def test_no_file_of_the_system_has_a_say(call, project, monkeypatch):
 
 async def test_a_file_that_goes_away_meanwhile_is_told_as_it_was_seen(call, project, monkeypatch):
     (project / "a.py").write_text("x = 1\n")
-    open_file = Place.open_file
+    open_file = JailedPath.open_file
 
     def removed(self):
         (project / "a.py").unlink()
         return open_file(self)
 
-    monkeypatch.setattr(Place, "open_file", removed)
+    monkeypatch.setattr(JailedPath, "open_file", removed)
     info = await fields(call, path="a.py")
     assert (info["exists"], info["type"], info["size"], info["mime"]) == (True, "file", 6, "text/x-python")
     assert info.keys().isdisjoint(CONTENT)

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from tests.tables import each_row
-from toolbox_mcp.safety.path_jail.roots import Place
+from toolbox_mcp.safety.path_jail.roots import JailedPath
 from toolbox_mcp.server.budget.tokenizers import tokenizer_for
 from toolbox_mcp.tools.read import _line_range as stretch
 
@@ -328,13 +328,13 @@ async def test_the_address_of_a_binary_file_is_a_valid_one(call, project):
 async def test_the_neighbours_of_a_missing_file_are_looked_at_in_a_thread(call, project, monkeypatch, path):
     (project / "dangling").symlink_to("none.txt")
     where = []
-    similar = Place.similar
+    similar = JailedPath.similar
 
     def noting(self):
         where.append(threading.current_thread())
         return similar(self)
 
-    monkeypatch.setattr(Place, "similar", noting)
+    monkeypatch.setattr(JailedPath, "similar", noting)
     assert await call.code("read_file", path=path) == "not_a_file"
     assert where
     assert threading.main_thread() not in where

@@ -1,6 +1,6 @@
 import hashlib
 
-from toolbox_mcp.server.call.exposure import Gate
+from toolbox_mcp.server.call.exposure import ExposurePolicy
 
 
 async def test_a_download_is_placed_whole_named_by_its_hash_and_undoable(call, site, here, project):
@@ -36,5 +36,5 @@ async def test_a_download_that_fails_leaves_nothing(call, site, here, project):
 
 
 async def test_downloads_are_for_the_operator_to_enable(call, here):
-    call.gate = Gate()
+    call.gate = ExposurePolicy()
     assert await call.code("download_file", url=f"{here}/", path="a") == "exec_disabled"
