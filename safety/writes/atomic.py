@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol
 
 from ..errors import Code, ToolError
 from ..os_errors import refusal
@@ -20,25 +19,7 @@ from .renameat2 import exchange, rename_no_replace
 from .rollback import Outcome, not_back, put_back, stays_mixed
 from .temp_names import temporary_name
 
-
-class Later(Protocol):
-    """Takes descriptors over, for what is done with them once nobody waits, in the order in which they come."""
-
-    def let_go(self, fd: int) -> object:
-        """Close a descriptor."""
-        ...
-
-    def sync(self, fd: int) -> object:
-        """Sync what is open there to the disk, and close the descriptor."""
-        ...
-
-
 _CHUNK = 1 << 20
-
-_SPARE_DESCRIPTORS = 128
-"""Descriptors that are left to others before a file or a folder is held open for a moment; a guess: 40 threads do so."""
-_SPARE_BYTES = 2**30
-"""The same of free space: 40 replaced files of 16 MiB, and more."""
 
 
 @dataclass(frozen=True)
@@ -126,14 +107,12 @@ def replace(
     create_parents: bool = False,
     overwrite: bool = True,
     keep: int = 0,
-    later: Later | None = None,
 ) -> Written:
     """Give a file its content in one step: it is the old file or the new one, never a part.
 
     A link is followed and its target replaced. expect: the state that the content was made from. mode:
     permission bits; None keeps those of the file, and leaves those of a created one to the umask. keep: largest former
-    content in bytes to return. later: syncs the folder and closes the replaced file when nobody waits, which takes as long as
-    to write it where the disk is told what is free. ToolError protected_path, is_a_directory, not_a_file (special file), exists, not_found
+    content in bytes to return. ToolError protected_path, is_a_directory, not_a_file (special file), exists, not_found
     (no parent), refused (too many new parents, disk full), file_changed, path_denied. On every failure the file is as
     it was and nothing is left beside it.
     """
@@ -144,7 +123,7 @@ def replace(
         if create_parents and at.parts:
             folders = make_parents(at)
         try:
-            return _replace(at, data, expect, mode, overwrite, keep, folders, later)
+            return _replace(at, data, expect, mode, overwrite, keep, folders)
         except ToolError:
             remove_folders(folders)
             raise
@@ -158,7 +137,6 @@ def _replace(
     overwrite: bool,
     keep: int,
     folders: tuple[JailedPath, ...],
-    later: Later | None,
 ) -> Written:
     if not at.parts:
         raise ToolError(Code.IS_A_DIRECTORY, f"{at.shown} is a folder")
@@ -170,8 +148,8 @@ def _replace(
             if status and old is not None and expect is None:
                 # What undo brings back has to be what goes away.
                 expect = FileVersion.of(status).read(old, now)
-            with opened(dir_fd, name if status else None, later) as former:
-                filled = _put(at, dir_fd, name, data, status, expect, mode, overwrite, former, later)
+            with opened(dir_fd, name if status else None) as former:
+                filled = _put(at, dir_fd, name, data, status, expect, mode, overwrite, former)
         except FileExistsError:
             if overwrite:
                 raise ToolError(
@@ -207,7 +185,6 @@ def _put(
     mode: int | None,
     overwrite: bool,
     former: int | None,
-    later: Later | None,
 ) -> os.stat_result:
     """Write the file beside its place, sync it and put it in, and return its status. former: the open file there."""
     temporary = temporary_name()
@@ -237,24 +214,7 @@ def _put(
     if swapped:
         with suppress(OSError):
             os.unlink(temporary, dir_fd=dir_fd)
-    # The content is in place; a folder that cannot be synced only delays when it is certain.
-    if later is None or not _synced_later(dir_fd, later):
-        with suppress(OSError):
-            os.fsync(dir_fd)
     return filled
-
-
-def _synced_later(dir_fd: int, later: Later) -> bool:
-    """Leave the syncing of a folder to later; False where there is nothing to spare: the old file is not freed before."""
-    try:
-        fd = os.dup(dir_fd)
-    except OSError:
-        return False
-    if not _is_spare(fd):
-        os.close(fd)
-        return False
-    later.sync(fd)
-    return True
 
 
 def _is_still(expect: FileVersion, dir_fd: int, name: str, former: int | None) -> bool:
@@ -313,11 +273,8 @@ def _content(dir_fd: int, name: str, status: os.stat_result | None, keep: int) -
 
 
 @contextmanager
-def opened(dir_fd: int, name: str | None, later: Later | None = None) -> Iterator[int | None]:
-    """Lend a read descriptor of a file; None for no name, and where the system gives none.
-
-    later: takes the descriptor where the file has no name any more.
-    """
+def opened(dir_fd: int, name: str | None) -> Iterator[int | None]:
+    """Lend a read descriptor of a file; None for no name, and where the system gives none."""
     fd = None
     if name is not None:
         with suppress(OSError):
@@ -326,29 +283,7 @@ def opened(dir_fd: int, name: str | None, later: Later | None = None) -> Iterato
         yield fd
     finally:
         if fd is not None:
-            (os.close if later is None or not _may_wait(fd) else later.let_go)(fd)
-
-
-def _may_wait(fd: int) -> bool:
-    """Tell whether closing a file may wait: it frees something, and what it holds meanwhile is not scarce.
-
-    A network file system keeps a name for what is open, which must not outlive the call.
-    """
-    try:
-        return not os.fstat(fd).st_nlink and _is_spare(fd)
-    except OSError:
-        return False
-
-
-def _is_spare(fd: int) -> bool:
-    """Tell whether neither descriptors nor the space on the disk that one is open on are scarce."""
-    if fd > os.sysconf("SC_OPEN_MAX") - _SPARE_DESCRIPTORS:
-        return False
-    try:
-        disk = os.fstatvfs(fd)
-    except OSError:
-        return False
-    return disk.f_bavail * disk.f_frsize >= _SPARE_BYTES
+            os.close(fd)
 
 
 def fill(fd: int, data: bytes, status: os.stat_result | None, mode: int | None, former: int | None) -> None:

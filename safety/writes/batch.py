@@ -134,11 +134,9 @@ class _Batch:
                     _swap(item, dir_fd)
 
     def _finish(self, pool: ThreadPoolExecutor) -> None:
-        """Sync the folders and let the old files go. What fails here changes nothing any more."""
+        """Remove the old files. What fails here changes nothing any more."""
         for items in self._by_folder():
             with suppress(ToolError), items[0].change.place.parent() as (dir_fd, _):
-                with suppress(OSError):
-                    os.fsync(dir_fd)
                 try:
                     _each(pool, partial(_unlink, dir_fd), items)
                 except ToolError:  # the system gives no thread

@@ -1,4 +1,3 @@
-import errno
 import os
 import re
 import signal
@@ -563,70 +562,8 @@ def test_the_etag_of_a_large_file_is_that_of_its_bytes(project, roots, outcome):
     assert outcome(atomic.digested, roots.place("pipe")) == "not_a_file"
 
 
-class Kept:
-    """What replace() left to be done: files to close, folders to sync."""
-
-    def __init__(self):
-        self.files, self.folders = [], []
-
-    def let_go(self, fd):
-        self.files.append(fd)
-
-    def sync(self, fd):
-        self.folders.append(fd)
-
-
-@pytest.fixture
-def kept(monkeypatch):
-    """Take what replace() leaves to be done, on a disk with room; it is closed at the end."""
-    monkeypatch.setattr(atomic, "_SPARE_BYTES", 0)
-    kept = Kept()
-    yield kept
-    for fd in (*kept.files, *kept.folders):
-        os.close(fd)
-
-
-def descriptors():
-    return sorted(os.listdir("/dev/fd"))
-
-
-@pytest.mark.parametrize("expected", [False, True])
-def test_a_replaced_file_lives_on_while_it_is_let_go_of(project, roots, kept, expected):
-    (project / "a").write_text("old")
-    place = roots.place("a")
-    seen = read_whole(place, 100)[1] if expected else None
-    replace(place, b"new", expect=seen, later=kept)
-    assert os.listdir(project) == ["a"]
-    assert (project / "a").read_text() == "new"
-    (fd,) = kept.files
-    assert os.read(fd, 10) == b"old"
-    assert os.fstat(fd).st_nlink == 0
-
-
-@pytest.mark.parametrize("why", ["linked", "few descriptors", "full disk", "no old file", "refused", "nothing later"])
-def test_a_file_is_not_held_where_that_frees_nothing_or_takes_what_is_scarce(
-    project, roots, kept, monkeypatch, outcome, why
-):
-    if why != "no old file":
-        (project / "a").write_text("old")
-    if why == "linked":
-        os.link(project / "a", project / "b")
-    elif why == "few descriptors":
-        monkeypatch.setattr(atomic, "_SPARE_DESCRIPTORS", os.sysconf("SC_OPEN_MAX"))
-    elif why == "full disk":
-        monkeypatch.setattr(atomic, "_SPARE_BYTES", 2**80)
-    elif why == "refused":
-        monkeypatch.setattr(atomic.os, "rename", lambda *_, **__: (_ for _ in ()).throw(PermissionError(1, "no")))
-    before = descriptors()
-    done = outcome(lambda: replace(roots.place("a"), b"new", later=None if why == "nothing later" else kept).etag)
-    assert done == ("path_denied" if why == "refused" else etag(b"new"))
-    assert kept.files == []
-    assert len(descriptors()) == len(before) + len(kept.folders)
-
-
 @pytest.mark.parametrize("there", [False, True])
-@pytest.mark.parametrize("when", ["at once", "later", "few descriptors", "no descriptor", "full disk"])
-def test_a_file_is_synced_before_it_gets_its_name_and_its_folder_after(project, roots, kept, monkeypatch, there, when):
+def test_a_file_is_synced_before_it_gets_its_name(project, roots, monkeypatch, there):
     if there:
         (project / "a").write_text("old")
     place = roots.place("a")
@@ -634,36 +571,19 @@ def test_a_file_is_synced_before_it_gets_its_name_and_its_folder_after(project, 
     synced: list[str] = []
 
     def sync(fd):
-        # By then the old file is gone, too.
-        name = "file" if stat.S_ISREG(os.fstat(fd).st_mode) else f"folder of {os.listdir(project)}"
+        assert stat.S_ISREG(os.fstat(fd).st_mode)
         is_new = (project / "a").exists() and (project / "a").read_bytes() == b"written"
-        synced.append(f"{name}, a {'is new' if is_new else 'is not'}")
+        synced.append("after" if is_new else "before")
 
-    def full(fd):
-        if synced and (project / "a").read_bytes() == b"written":
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        return dup(fd)
-
-    dup = os.dup
     monkeypatch.setattr(os, "fsync", sync)
-    if when == "few descriptors":
-        monkeypatch.setattr(atomic, "_SPARE_DESCRIPTORS", os.sysconf("SC_OPEN_MAX"))
-    elif when == "full disk":
-        monkeypatch.setattr(atomic, "_SPARE_BYTES", 2**80)
-    elif when == "no descriptor":
-        monkeypatch.setattr(os, "dup", full)
-    replace(place, b"written", expect=seen, later=None if when == "at once" else kept)
-    after = [] if when == "later" else ["folder of ['a'], a is new"]
-    assert synced == ["file, a is not", *after]
-    assert [os.path.samestat(os.fstat(fd), os.stat(project)) for fd in kept.folders] == (
-        [True] if when == "later" else []
-    )
+    replace(place, b"written", expect=seen)
+    assert synced == ["before"]
 
 
 def test_a_file_that_may_not_be_read_is_replaced_all_the_same(project, roots, as_nobody):
     (project / "a").write_text("old")
     (project / "a").chmod(0o200)
     project.chmod(0o777)
-    assert as_nobody(lambda: replace(roots.place("a"), b"new", later=Kept()).etag) == etag(b"new")
+    assert as_nobody(lambda: replace(roots.place("a"), b"new").etag) == etag(b"new")
     (project / "a").chmod(0o600)
     assert (project / "a").read_text() == "new"

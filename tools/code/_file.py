@@ -9,7 +9,7 @@ from ...safety.path_jail.roots import JailedPath
 from ...safety.text import HEAD, is_binary
 from ...safety.writes.atomic import read_whole
 from ...sandbox.isolate.worker import Worker, WorkerFailure
-from ..blocking import reading
+from ..blocking import run_read
 from ..results import Text
 from ._definitions import Match, definitions, wanted
 from ._languages import LANGUAGES, language_of, language_of_head
@@ -34,7 +34,7 @@ async def outline(
 
     ToolError not_a_file, too_large, binary_file, unsupported_language, parse_error.
     """
-    data, found = await reading(partial(_read, path, language))
+    data, found = await run_read(partial(_read, path, language))
     try:
         ((rows, error, _, _),) = await parser.call(parsed, [(found, data)], False, SECONDS, deadline=SECONDS + 0.3)
     except WorkerFailure:

@@ -15,7 +15,7 @@ from ...safety.path_jail.tree_walk import Walk
 from ...safety.text import visible_name
 from ...safety.writes.atomic import read_whole
 from ...sandbox.isolate.worker import Worker, WorkerFailure
-from ..blocking import Stop, reading
+from ..blocking import IsCancelled, run_read
 from ..progress import Progress
 from ..settings import ToolSettings
 from ._file import MAX_BYTES, SECONDS, head_of
@@ -135,7 +135,7 @@ async def tree(
         ignored_dirs=() if include_ignored else settings.ignored_dirs,
         gitignore=settings.respect_gitignore and not include_ignored,
     )
-    sources, root = await reading(partial(_sources, walk)), folder.target().absolute
+    sources, root = await run_read(partial(_sources, walk)), folder.target().absolute
     found: dict[str, Parsed] = {}
     missing: list[Source] = []
     for source in sources:
@@ -152,7 +152,7 @@ async def tree(
         for batch in batches:
             if time.monotonic() > deadline:
                 return
-            contents = await reading(partial(_read, walk.top, batch))
+            contents = await run_read(partial(_read, walk.top, batch))
             for source, outline in await _outlined(parser, contents):
                 found[source.path] = outline
                 outlines.keep(root, source, outline)
@@ -177,7 +177,7 @@ async def tree(
     return Tree(prefix, [(source, found[source.path]) for source in sources if source.path in found], tuple(notes))
 
 
-def _sources(walk: Walk, stop: Stop) -> list[Source]:
+def _sources(walk: Walk, stop: IsCancelled) -> list[Source]:
     """Return the files below a folder whose language is known."""
     out: list[Source] = []
     for entry in walk:
@@ -212,7 +212,7 @@ def _batches(sources: Sequence[Source]) -> Iterator[list[Source]]:
         yield batch
 
 
-def _read(top: JailedPath, batch: Sequence[Source], stop: Stop) -> list[tuple[Source, bytes]]:
+def _read(top: JailedPath, batch: Sequence[Source], stop: IsCancelled) -> list[tuple[Source, bytes]]:
     out: list[tuple[Source, bytes]] = []
     for source in batch:
         place = top

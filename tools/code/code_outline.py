@@ -13,7 +13,7 @@ from ...safety.path_jail.roots import JailedPath
 from ...safety.paths import ProjectPath
 from ...safety.text import visible_name
 from ..base import Access, tool
-from ..blocking import reading
+from ..blocking import run_read
 from ..results import Text
 from ..services import Outlines, Parser, Progress, Settings
 from ._definitions import Match, any_kind
@@ -50,13 +50,13 @@ async def code_outline(
     below = await tree(path, settings, include_ignored, parser, outlines, progress)
     if query:
         return Text(
-            await reading(partial(_rows, below, at, query, kind, match, references)), "narrow query, kind or path"
+            await run_read(partial(_rows, below, at, query, kind, match, references)), "narrow query, kind or path"
         )
 
     def ranking(stop: Callable[[], bool]) -> RankedMap | None:
         return outlines.made_of(below, at.absolute, kind, partial(ranked, below, kind, stop))
 
-    return await reading(ranking) or _nothing(path, below)
+    return await run_read(ranking) or _nothing(path, below)
 
 
 def _nothing(path: JailedPath, below: Tree) -> Text:

@@ -9,7 +9,7 @@ from ...safety.path_jail.roots import JailedPath
 from ...safety.text import decode, is_binary
 from ...safety.writes.atomic import read_whole
 from ...sandbox.isolate.worker import Worker, WorkerFailure
-from ..blocking import reading
+from ..blocking import run_read
 from ..results import Text
 from . import _query as paths
 from . import _render as render
@@ -42,14 +42,14 @@ async def answer(
     if path is not None and inline is not None:
         raise ToolError(Code.INVALID_ARGS, f"path and {form} are both given", "leave one of them out")
     paths.parsed(query)
-    text = await reading(lambda _: _read(path)) if path is not None else _sendable(inline or "")
+    text = await run_read(lambda _: _read(path)) if path is not None else _sendable(inline or "")
     # Bytes go to the worker as they are, where text would be written as JSON and parsed on the way.
     data = text.encode()
     if len(data) > MAX_BYTES:
         raise ToolError(Code.TOO_LARGE, f"the {form} is above 5 MiB")
     work = partial(answered, form, data, query, option)
     if form == "json" and len(text) <= SMALL:
-        return Text(*await reading(lambda _: work()))
+        return Text(*await run_read(lambda _: work()))
     slow = len(text) <= SMALL or (form == "toml" and any(line.count(".") > _DOTS for line in text.split("\n")))
     try:
         body, more = await parser.call(answered, form, data, query, option, deadline=SMALL_SECONDS if slow else SECONDS)

@@ -9,7 +9,7 @@ from pydantic import Field
 from ...safety.errors import Code, ToolError
 from ...safety.paths import ProjectPath
 from ..base import Access, tool
-from ..blocking import reading
+from ..blocking import run_read
 from ..results import Text
 from ._csv import Wanted, encoding_named, ragged_note, read
 
@@ -33,7 +33,7 @@ async def csv_read(
         raise ToolError(Code.INVALID_ARGS, "delimiter: expected a character that is no quote, line end or NUL")
     most = limit if limit > 0 else LIMIT
     wanted = Wanted(headers, most, offset, columns or None, delimiter, encoding_named(encoding) if encoding else None)
-    rows = await reading(partial(read, path, wanted))
+    rows = await run_read(partial(read, path, wanted))
     if not rows.text and not offset:
         return Text(f"(no rows; the columns are {', '.join(rows.names)})" if rows.names else "empty CSV")
     parts = [*([rows.note] if rows.note else []), *rows.text]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ...safety.errors import Code, ToolError
 from ...safety.path_jail.roots import JailedPath
 from ...safety.text import HEAD, Decoded, decode, encode_like, is_binary
-from ...safety.writes.atomic import Later, Written, locked, read_whole
+from ...safety.writes.atomic import Written, locked, read_whole
 from ...safety.writes.file_version import FileVersion, etag
 from ..undo.journal import Journal
 from ._replace import MAX_BYTES, too_large
@@ -41,11 +41,10 @@ def edit(
     expected_etag: str | None,
     journal: Journal,
     change: Callable[[LoadedFile], tuple[str, str]],
-    later: Later | None = None,
 ) -> Edited:
     """Read a file, change it and write it back, as one step among the writers of this server.
 
-    change returns the whole text and what of it is inserted. later: as for safety.atomic.replace(). ToolError not_a_file,
+    change returns the whole text and what of it is inserted. ToolError not_a_file,
     too_large, binary_file, no_change, file_changed, protected_path, and whatever change raises; then the file is as it was.
     """
     with locked(place) as at:
@@ -54,7 +53,7 @@ def edit(
         if data == file.data:
             raise ToolError(Code.NO_CHANGE, f"{place.shown} would stay as it is")
         former = file.data, file.tag
-        return Edited(journal.replace(at, data, expect=file.state, old=former, later=later), file.tag)
+        return Edited(journal.replace(at, data, expect=file.state, old=former), file.tag)
 
 
 def load(place: JailedPath, expected_etag: str | None = None) -> LoadedFile:

@@ -14,7 +14,7 @@ from ...safety.path_jail.tree_walk import Walk
 from ...safety.text import HEAD, decode, encode_like, is_binary
 from ...safety.writes.batch import Change
 from ...safety.writes.file_version import FileVersion, etag
-from ..blocking import Stop
+from ..blocking import IsCancelled
 from ..search import scope
 from ..undo.changes import Content, permissions
 from ._replace import MAX_BYTES, NormalizedText, occurrences, too_large, written
@@ -101,7 +101,7 @@ class Plan:
             )
         self.hits.append(Hit(file.place, count, before, change))
 
-    def add_all(self, files: Sequence[File], done: Sequence[Replacement], stop: Stop) -> None:
+    def add_all(self, files: Sequence[File], done: Sequence[Replacement], stop: IsCancelled) -> None:
         """Take in what some files come to. ToolError too_large."""
         for file, one in zip(files, done, strict=True):
             if stop():
@@ -126,7 +126,7 @@ class Files:
         self._entries = iter(self.walk)
         self.ended = False
 
-    def stretch(self, stop: Stop) -> list[File]:
+    def stretch(self, stop: IsCancelled) -> list[File]:
         """Return the next files, at most about BATCH bytes or STRETCH seconds of them."""
         out: list[File] = []
         size = 0
@@ -138,7 +138,7 @@ class Files:
                 return out
         return out
 
-    def each(self, replace: Callable[[bytes], Replacement], stop: Stop) -> None:
+    def each(self, replace: Callable[[bytes], Replacement], stop: IsCancelled) -> None:
         """Compute for STRETCH seconds."""
         until = time.monotonic() + STRETCH
         for file in self._next(stop):
@@ -150,7 +150,7 @@ class Files:
             if time.monotonic() > until:
                 return
 
-    def _next(self, stop: Stop) -> Iterator[File]:
+    def _next(self, stop: IsCancelled) -> Iterator[File]:
         for entry in self._entries:
             if stop():
                 return

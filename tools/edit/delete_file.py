@@ -1,7 +1,6 @@
 """delete_file."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -11,7 +10,7 @@ from ...safety.path_jail.roots import JailedPath
 from ...safety.paths import WriteEntry, WritePath
 from ...safety.writes import fs_ops as entries
 from ..base import Access, tool
-from ..blocking import writing
+from ..blocking import run_write
 from ..results import Text
 from ..services import Journal, Seen, Settings
 from ..settings import ToolSettings
@@ -46,9 +45,9 @@ async def delete_file(
         raise ToolError(Code.INVALID_ARGS, "trash_dir: not with mode=permanent")
     to_trash = trash_dir is not None or (mode or settings.delete_mode) == "trash"
     if to_trash:
-        deleted = await writing(partial(_to_trash, path, recursive, trash_dir, settings, journal))
+        deleted = await run_write(lambda _: _to_trash(path, recursive, trash_dir, settings, journal))
     else:
-        deleted = await writing(partial(_for_good, path, recursive, journal))
+        deleted = await run_write(lambda _: _for_good(path, recursive, journal))
     if deleted.trashed:
         # undo brings it back, and what the session knew of it.
         seen.moved(str(deleted.entry.path), str(deleted.trashed.path))

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from ...safety.paths import WritePath
 from ..base import Access, tool
-from ..blocking import changing
+from ..blocking import run_write
 from ..results import Text
 from ..services import Journal, Parser, Seen
 from ._load import LoadedFile, edit
@@ -40,7 +40,7 @@ async def edit_file(
         return done[0].text, new_string
 
     try:
-        edited = await changing(lambda turn: edit(path, expected_etag, journal, change, turn))
+        edited = await run_write(lambda _: edit(path, expected_etag, journal, change))
     except NoMatch as missed:
         raise await no_match(path, missed, parser) from None
     seen.changed(edited.key, edited.before, edited.written.etag)

@@ -8,7 +8,7 @@ from pydantic import Field
 from ...safety.errors import Code, ToolError
 from ...safety.paths import WritePath
 from ..base import Access, MayBeEmpty, tool
-from ..blocking import changing
+from ..blocking import run_write
 from ..results import Budget, Record
 from ..services import Journal, Parser, Seen
 from ._lines import Block, Document, LineEdit, split
@@ -88,7 +88,7 @@ async def edit_lines(
         return done[0].text, "".join(asked.lines)
 
     try:
-        edited = await changing(lambda turn: edit(path, expected_etag, journal, change, turn))
+        edited = await run_write(lambda _: edit(path, expected_etag, journal, change))
     except NoMatch as missed:
         raise await no_match(path, missed, parser, "match_lines") from None
     seen.changed(edited.key, edited.before, edited.written.etag)

@@ -1,7 +1,6 @@
 """move_file."""
 
 from contextlib import suppress
-from functools import partial
 
 from ...safety.errors import ToolError
 from ...safety.path_jail.roots import JailedPath
@@ -9,7 +8,7 @@ from ...safety.paths import WriteEntry
 from ...safety.writes import fs_ops as entries
 from ...safety.writes.cross_device_move import SourceLeft
 from ..base import Access, tool
-from ..blocking import writing
+from ..blocking import run_write
 from ..results import Text
 from ..services import Journal, Seen
 from ..undo.changes import Put
@@ -21,7 +20,7 @@ async def move_file(
     seen: Seen, journal: Journal, source: WriteEntry, destination: WriteEntry, overwrite: bool = False
 ) -> Text:
     """Move or rename a file or folder. The destination is its full path, not the folder to put it into."""
-    old, new = await writing(partial(_move, source, destination, overwrite, journal))
+    old, new = await run_write(lambda _: _move(source, destination, overwrite, journal))
     seen.moved(str(old.path), str(new.path))
     return Text(f"Moved {source.shown} to {destination.shown}")
 

@@ -12,7 +12,7 @@ from ...safety.errors import Code, ToolError
 from ...safety.guard import Guard, GuardContext
 from ...safety.paths import WritePath
 from ..base import Access, tool
-from ..blocking import WorkContext, changing
+from ..blocking import IsCancelled, check_cancelled, run_write
 from ..results import Text
 from ..services import Journal, Parser, Seen
 from ._load import LoadedFile, edit
@@ -87,8 +87,8 @@ async def multi_edit(
     """
     at = _Progress()
     try:
-        edited = await changing(
-            lambda turn: edit(path, expected_etag, journal, partial(_change, edits, at, turn), turn)
+        edited = await run_write(
+            lambda cancelled: edit(path, expected_etag, journal, partial(_change, edits, at, cancelled))
         )
     except NoMatch as missed:
         refusal = await no_match(path, missed, parser)
@@ -99,10 +99,10 @@ async def multi_edit(
     )
 
 
-def _change(edits: Edits, at: _Progress, turn: WorkContext, file: LoadedFile) -> tuple[str, str]:
+def _change(edits: Edits, at: _Progress, cancelled: IsCancelled, file: LoadedFile) -> tuple[str, str]:
     text = file.text.text
     for number, one in enumerate(edits, 1):
-        turn.check()
+        check_cancelled(cancelled)
         at.edit = number
         try:
             replaced = NormalizedText(text).replace(

@@ -13,7 +13,7 @@ from ...safety.path_jail.roots import JailedPath, Writable
 from ...safety.paths import WritePath
 from ...sandbox.isolate.worker import Worker, WorkerFailure, WorkerTimeout
 from ..base import Access, tool
-from ..blocking import changing, reading
+from ..blocking import check_cancelled, run_read, run_write
 from ..results import Text
 from ..search.scope import WALK_DEADLINE, WALK_SECONDS, Scope
 from ..services import Journal, Parser, Progress, Seen, Settings
@@ -60,7 +60,7 @@ async def replace_in_files(
     tries = looked_at = 0
     while True:
         found = Plan(journal.left, Writable(path.roots), looked_at=looked_at)
-        files = Files(await reading(lambda stop: _scope(path, glob, settings, include_ignored)), found)
+        files = Files(await run_read(lambda stop: _scope(path, glob, settings, include_ignored)), found)
         await compute(files, found)
         if dry_run:
             break
@@ -119,14 +119,16 @@ class _Worker:
 async def _written(found: Plan, journal: Journal, seen: Seen) -> None:
     changes = [hit.change for hit in found.hits if hit.change]
     before = [hit.before for hit in found.hits if hit.change]
-    for put in await changing(lambda turn: journal.change_all(changes, before, turn.check)):
+    for put in await run_write(
+        lambda cancelled: journal.change_all(changes, before, partial(check_cancelled, cancelled))
+    ):
         if put.before and put.after:
             seen.changed(str(put.place.path), put.before.etag, put.after.etag)
 
 
 async def _in_threads(replace: Callable[[bytes], Replacement], progress: Progress, files: Files, found: Plan) -> None:
     while not files.ended:
-        await reading(partial(files.each, replace))
+        await run_read(partial(files.each, replace))
         await progress(found.looked_at, None, f"{len(found.hits)} files to change")
 
 
@@ -134,9 +136,9 @@ async def _in_worker(replaced: _Worker, progress: Progress, files: Files, found:
     # A bad pattern is told also where there are no files.
     await replaced([])
     while not files.ended:
-        batch = await reading(files.stretch)
+        batch = await run_read(files.stretch)
         done = await replaced(batch)
-        await reading(partial(found.add_all, batch, done))
+        await run_read(partial(found.add_all, batch, done))
         await progress(found.looked_at, None, f"{len(found.hits)} files to change")
 
 

@@ -1,13 +1,12 @@
 """undo."""
 
-from functools import partial
 from typing import Annotated
 
 from pydantic import Field, PrivateAttr
 
 from ...safety.path_jail.roots import JailedPath
 from ..base import Access, tool
-from ..blocking import writing
+from ..blocking import run_write
 from ..results import Record
 from ..services import Journal, Seen
 from ..undo.revert import Reverted, revert
@@ -41,7 +40,7 @@ async def undo(
 
     Refused where a file has changed since. To undo the undo, name its own call_id.
     """
-    done = await writing(partial(revert, journal.history, call_id, journal))
+    done = await run_write(lambda _: revert(journal.history, call_id, journal))
     for old, new in done.moves:
         seen.moved(str(old), str(new))
     for path, content in done.files.items():

@@ -3,7 +3,6 @@
 import binascii
 import stat
 from base64 import b64decode
-from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -11,9 +10,9 @@ from pydantic import Field
 from ...safety.errors import Code, ToolError
 from ...safety.path_jail.roots import JailedPath
 from ...safety.paths import UnsafeWritePath
-from ...safety.writes.atomic import Later, Written, digested, locked
+from ...safety.writes.atomic import Written, digested, locked
 from ..base import Access, tool
-from ..blocking import changing
+from ..blocking import run_write
 from ..results import Text
 from ..services import Journal, Seen
 from ._load import changed, check_etag
@@ -40,8 +39,9 @@ async def write_file(
     known = expected_etag
     if known is None and overwrite:
         known = seen.etag(str(path.target().path))
-    write = partial(_write, path, data, known, expected_etag is not None, overwrite, create_parents, journal)
-    written = await changing(write)
+    written = await run_write(
+        lambda _: _write(path, data, known, expected_etag is not None, overwrite, create_parents, journal)
+    )
     seen.record(str(written.place.path), written.etag)
     done = "Created" if written.created else "Overwrote"
     return Text(f"{done} {path.shown} ({len(data)} bytes)", meta={"etag": written.etag})
@@ -67,7 +67,6 @@ def _write(
     overwrite: bool,
     create_parents: bool,
     journal: Journal,
-    later: Later,
 ) -> Written:
     with locked(place):
         state = None
@@ -81,6 +80,4 @@ def _write(
                 raise changed(place)
             tag, state = digested(place)
             check_etag(place, tag, known)
-        return journal.replace(
-            place, data, expect=state, overwrite=overwrite, create_parents=create_parents, later=later
-        )
+        return journal.replace(place, data, expect=state, overwrite=overwrite, create_parents=create_parents)

@@ -3,6 +3,7 @@
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
@@ -13,7 +14,7 @@ from ...safety.path_jail.roots import JailedPath
 from ...safety.text import HEAD, is_binary
 from ...safety.writes.batch import Change
 from ..base import Access, tool
-from ..blocking import changing
+from ..blocking import check_cancelled, run_write
 from ..results import Text
 from ..services import Journal, Seen
 from ..undo.changes import Content, Put
@@ -44,7 +45,7 @@ async def apply_patch(
             return ()
         return tree.write(journal)
 
-    for put in await changing(lambda turn: work(turn.check)):
+    for put in await run_write(lambda cancelled: work(partial(check_cancelled, cancelled))):
         if put.before and put.after:
             seen.changed(str(put.place.path), put.before.etag, put.after.etag)
     return Text(told(made, check=check))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...safety.errors import Code, ToolError
 from ...safety.text import Newline
-from ..blocking import Stop
+from ..blocking import IsCancelled
 
 CHUNK = 2**18
 COLLECTED = 5 * 2**20
@@ -44,7 +44,7 @@ def unit(encoding: str) -> bytes:
     return {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}.get(encoding, LF)
 
 
-def line_range(fd: int, skip: int, start: int, end: int | None, feed: bytes, stop: Stop) -> LineRange:
+def line_range(fd: int, skip: int, start: int, end: int | None, feed: bytes, stop: IsCancelled) -> LineRange:
     """Return lines start to end, 1-based and inclusive. skip: bytes of a byte order mark.
 
     ToolError empty_range when the file ends before start.
@@ -91,7 +91,7 @@ def line_range(fd: int, skip: int, start: int, end: int | None, feed: bytes, sto
     return LineRange(lines, False, ended=ended)
 
 
-def last_lines(fd: int, skip: int, end: int, count: int, feed: bytes, stop: Stop) -> LineRange:
+def last_lines(fd: int, skip: int, end: int, count: int, feed: bytes, stop: IsCancelled) -> LineRange:
     """Return the last lines of what a file holds before an offset, reading it backwards."""
     at = end
     found, held = 0, bytearray()
@@ -120,7 +120,7 @@ def last_lines(fd: int, skip: int, end: int, count: int, feed: bytes, stop: Stop
     return LineRange(whole[len(whole) - kept :], kept < (count if at > skip else wanted), ended=ended)
 
 
-def count_lines(fd: int, skip: int, feed: bytes, stop: Stop, end: int | None = None) -> int:
+def count_lines(fd: int, skip: int, feed: bytes, stop: IsCancelled, end: int | None = None) -> int:
     """Return how many lines the file has, or what it holds before an offset; a last one without a line feed counts."""
     feeds, ended = 0, True
     for data in _chunks(fd, skip, stop, end):
@@ -134,7 +134,7 @@ def _is_ended(data: bytes | bytearray, feed: bytes) -> bool:
     return data.endswith(feed) and len(data) % len(feed) == 0
 
 
-def _chunks(fd: int, skip: int, stop: Stop, end: int | None = None) -> Iterator[bytes]:
+def _chunks(fd: int, skip: int, stop: IsCancelled, end: int | None = None) -> Iterator[bytes]:
     # Not much further than the file was: else one that grows as fast as it is read would be read for ever.
     end = os.fstat(fd).st_size + COLLECTED if end is None else end
     at = skip

@@ -10,7 +10,7 @@ from ...safety.image_formats import image_format
 from ...safety.path_jail.roots import JailedPath
 from ...safety.text import HEAD, Decoded, decode, is_binary, visible
 from ...safety.writes.file_version import etag
-from ..blocking import Stop
+from ..blocking import IsCancelled
 from ..results import Result, Text
 from ..search import blocks
 from . import _line_range as line_range
@@ -36,7 +36,7 @@ PDF, PDF_WITHIN = b"%PDF-", 1024
 BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
-def whole_bytes(place: JailedPath, stop: Stop, parts: bool = True) -> bytes:
+def whole_bytes(place: JailedPath, stop: IsCancelled, parts: bool = True) -> bytes:
     """Return the bytes of a regular file of at most 5 MiB. What grows while it is read is cut off as too_large.
 
     parts: the hint then names the ways to read a part.
@@ -80,7 +80,7 @@ def cached_bytes(place: JailedPath) -> tuple[bytes, JailedPath] | None:
         os.close(fd)
 
 
-def whole(place: JailedPath, numbered: bool, stop: Stop) -> tuple[Result | bytes, str]:
+def whole(place: JailedPath, numbered: bool, stop: IsCancelled) -> tuple[Result | bytes, str]:
     """Return the text of a file, or the bytes of a PDF or an image; and the etag."""
     return shown(place, whole_bytes(place, stop), numbered)
 
@@ -116,7 +116,7 @@ def of_lines(text: str, start: int, end: int | None, tail: int | None, numbered:
 
 
 def notebook_part(
-    place: JailedPath, start: int, end: int | None, tail: int | None, numbered: bool, stop: Stop
+    place: JailedPath, start: int, end: int | None, tail: int | None, numbered: bool, stop: IsCancelled
 ) -> Lines | None:
     """Return lines of the cells of a notebook, as shown() shows them; None for what is none."""
     if not place.name.lower().endswith(".ipynb"):
@@ -129,7 +129,9 @@ def notebook_part(
     return of_lines(visible(cells), start, end, tail, numbered, meta)
 
 
-def between(place: JailedPath, start: int, end: int | None, char: int, numbered: bool, stop: Stop) -> Result | None:
+def between(
+    place: JailedPath, start: int, end: int | None, char: int, numbered: bool, stop: IsCancelled
+) -> Result | None:
     """Return lines start to end, 1-based and inclusive, the first from a character on; None for a PDF.
 
     ToolError empty_range.
@@ -149,7 +151,7 @@ def between(place: JailedPath, start: int, end: int | None, char: int, numbered:
     return _opened(place, read)
 
 
-def last(place: JailedPath, count: int, numbered: bool, stop: Stop) -> Result | None:
+def last(place: JailedPath, count: int, numbered: bool, stop: IsCancelled) -> Result | None:
     """Return the last lines of a file; None for a PDF."""
 
     def read(fd: int, skip: int, encoding: str) -> Result:
@@ -166,7 +168,9 @@ def last(place: JailedPath, count: int, numbered: bool, stop: Stop) -> Result | 
     return _opened(place, read)
 
 
-def marked(place: JailedPath, start_match: Sequence[str] | None, end_match: Sequence[str] | None, stop: Stop) -> Lines:
+def marked(
+    place: JailedPath, start_match: Sequence[str] | None, end_match: Sequence[str] | None, stop: IsCancelled
+) -> Lines:
     """Return the numbered lines from one unique block of lines to another, both included."""
     data = whole_bytes(place, stop)
     _refuse_binary(place, data)

@@ -18,7 +18,7 @@ from ...safety.paths import EntryPath
 from ...safety.text import HEAD, Newline, decode, is_binary, visible_name
 from ...safety.writes.file_version import etag
 from ..base import Access, tool
-from ..blocking import Stop, reading
+from ..blocking import IsCancelled, run_read
 from ..results import Record
 from . import _images as images
 from ._mime import UNKNOWN, Mode, by_content, by_extension, by_name, content_mode
@@ -89,7 +89,7 @@ async def file_info(
     if (path is None) == (extension is None):
         raise ToolError(Code.INVALID_ARGS, "expected either path or extension")
     if path is not None:
-        return await reading(lambda stop: _of_path(path, include_data, stop))
+        return await run_read(lambda stop: _of_path(path, include_data, stop))
     assert extension is not None
     plain = extension.strip().removeprefix(".")
     if not plain or len(plain) > MAX_EXTENSION or not plain.isprintable() or "/" in plain:
@@ -98,7 +98,7 @@ async def file_info(
     return FileInfo(path=None, exists=False, extension=extension, **_typed(normalized, by_extension(normalized), None))
 
 
-def _of_path(place: JailedPath, include_data: bool, stop: Stop) -> FileInfo:
+def _of_path(place: JailedPath, include_data: bool, stop: IsCancelled) -> FileInfo:
     extension = PurePosixPath(place.name).suffix
     normalized = visible_name(extension).lower()
     named = by_name(place.name, normalized)
@@ -143,7 +143,7 @@ class _Content:
 
 
 def _looked_into(
-    place: JailedPath, status: os.stat_result, include_data: bool, stop: Stop
+    place: JailedPath, status: os.stat_result, include_data: bool, stop: IsCancelled
 ) -> tuple[os.stat_result, _Content]:
     """Read a file as far as it is described by its content."""
     try:

@@ -10,7 +10,7 @@ from ...safety.path_jail.tree_walk import Walk
 from ...safety.paths import ProjectPath
 from ...safety.text import visible_name
 from ..base import Access, tool
-from ..blocking import Stop, reading
+from ..blocking import IsCancelled, run_read
 from ..results import Text
 from ..search.globs import Glob, compiled, expanded
 from ..search.scope import WALK_DEADLINE
@@ -32,10 +32,10 @@ async def glob(
         raise ToolError(Code.PATH_DENIED, f"{pattern} leaves the folder", "give the folder as base")
     wanted = compiled(pattern.removeprefix("./"))
 
-    def found(stop: Stop) -> str:
+    def found(stop: IsCancelled) -> str:
         return _found(base, pattern, wanted, settings, include_ignored, stop)
 
-    return Text(await reading(found), "narrow the pattern or the base")
+    return Text(await run_read(found), "narrow the pattern or the base")
 
 
 def _leaves(pattern: str) -> bool:
@@ -43,7 +43,7 @@ def _leaves(pattern: str) -> bool:
 
 
 def _found(
-    base: JailedPath, pattern: str, wanted: Glob, settings: ToolSettings, include_ignored: bool, stop: Stop
+    base: JailedPath, pattern: str, wanted: Glob, settings: ToolSettings, include_ignored: bool, stop: IsCancelled
 ) -> str:
     top = base.target()
     walk = Walk(

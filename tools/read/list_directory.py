@@ -19,7 +19,7 @@ from ...safety.path_jail.tree_walk import MAX_ENTRIES, MAX_SECONDS, Entry, Kind,
 from ...safety.paths import ProjectPath
 from ...safety.text import visible_name
 from ..base import Access, tool
-from ..blocking import Stop, reading
+from ..blocking import IsCancelled, run_read
 from ..results import Text
 from ..search.globs import compiled
 from ..search.scope import WALK_DEADLINE
@@ -54,7 +54,7 @@ async def list_directory(
     if pattern is not None and "/" in pattern:
         raise ToolError(Code.BAD_PATTERN, "pattern goes by the name alone", "glob matches whole paths")
 
-    def listed(stop: Stop) -> str:
+    def listed(stop: IsCancelled) -> str:
         if recursive:
             rows, cut = _below(path, settings, include_hidden, wanted, sizes, stop)
         else:
@@ -63,11 +63,11 @@ async def list_directory(
             return f"{rows}\n... ({cut})" if rows else f"... ({cut})"
         return rows or "(empty directory)"
 
-    return Text(await reading(listed), "narrow the path or give a pattern")
+    return Text(await run_read(listed), "narrow the path or give a pattern")
 
 
 def _below(
-    place: JailedPath, settings: Settings, hidden: bool, wanted: Wanted, sizes: bool, stop: Stop
+    place: JailedPath, settings: Settings, hidden: bool, wanted: Wanted, sizes: bool, stop: IsCancelled
 ) -> tuple[str, str | None]:
     """Return the rows of all below a folder, and why there are no more."""
     walk = Walk(
@@ -95,7 +95,7 @@ def _unsized_row(entry: Entry) -> str:
     return f"{entry.kind}\t{visible_name(entry.path)}"
 
 
-def _inside(place: JailedPath, hidden: bool, wanted: Wanted, sizes: bool, stop: Stop) -> tuple[str, str | None]:
+def _inside(place: JailedPath, hidden: bool, wanted: Wanted, sizes: bool, stop: IsCancelled) -> tuple[str, str | None]:
     """Return the rows of what one folder holds, as _below() does.
 
     A Walk, which could do this, keeps several values of each entry, a quarter of the time; here it becomes a row at once.

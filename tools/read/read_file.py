@@ -17,7 +17,7 @@ from ...safety.text import visible
 from ...safety.writes.file_version import etag as etag_of
 from ...sandbox.isolate.worker import WorkerFailure
 from ..base import Access, tool
-from ..blocking import reading
+from ..blocking import run_read
 from ..results import Blocks, Result
 from ..services import Parser, Seen
 from . import _images as images
@@ -105,21 +105,21 @@ class _Asked:
 
 async def _read(path: JailedPath, asked: _Asked, numbered: bool, raw: bool, parser: Parser, seen: Seen) -> Result:
     if raw:
-        blocks, etag = await _binary(path, await reading(partial(whole_bytes, path, parts=False)), parser)
+        blocks, etag = await _binary(path, await run_read(partial(whole_bytes, path, parts=False)), parser)
         seen.record(path.target().absolute, etag)
         return blocks
     if asked.is_marked:
-        return await reading(partial(marked, path, asked.start_match, asked.end_match))
+        return await run_read(partial(marked, path, asked.start_match, asked.end_match))
     part: Result | None = None
     if asked.is_ranged:
-        part = await reading(partial(notebook_part, path, asked.start or 1, asked.end, asked.tail, numbered))
+        part = await run_read(partial(notebook_part, path, asked.start or 1, asked.end, asked.tail, numbered))
     if part is None and asked.tail:
-        part = await reading(partial(last, path, asked.tail, numbered))
+        part = await run_read(partial(last, path, asked.tail, numbered))
     elif part is None and asked.is_ranged:
-        part = await reading(partial(between, path, asked.start or 1, asked.end, asked.char or 1, numbered))
+        part = await run_read(partial(between, path, asked.start or 1, asked.end, asked.char or 1, numbered))
     if part is not None:
         return part
-    text, etag = await reading(partial(whole, path, numbered))
+    text, etag = await run_read(partial(whole, path, numbered))
     if isinstance(text, bytes):
         if image_format(text):
             if asked.is_ranged:

@@ -4,7 +4,7 @@ from ...safety.path_jail.tree_walk import Walk
 from ...safety.paths import ProjectPath
 from ...safety.text import visible_name
 from ..base import Access, tool
-from ..blocking import Stop, reading
+from ..blocking import IsCancelled, run_read
 from ..results import Text
 from ..search.scope import WALK_DEADLINE
 from ..services import Settings
@@ -24,7 +24,7 @@ async def tree(
     """Show folders and files as an indented tree."""
     depth = max_depth if max_depth > 0 else DEPTH
 
-    def drawn(stop: Stop) -> str:
+    def drawn(stop: IsCancelled) -> str:
         walk = Walk(
             path,
             ignored_dirs=() if include_ignored else settings.ignored_dirs,
@@ -44,4 +44,4 @@ async def tree(
             rows.append(f"... (stopped after {walk.cut})")
         return "\n".join(rows)
 
-    return Text(await reading(drawn), "narrow the path or lower max_depth")
+    return Text(await run_read(drawn), "narrow the path or lower max_depth")

@@ -3,7 +3,7 @@
 from functools import partial
 
 from ...safety.text import HEAD, decode, is_binary
-from ..blocking import Stop, reading
+from ..blocking import IsCancelled, run_read
 from ..progress import Progress
 from . import blocks as lines_of
 from .matches import Found, block_rows
@@ -26,14 +26,16 @@ async def blocks(query: Query, rg: Rg, progress: Progress, limit: int) -> Found:
         if not rg.left:
             found.cut = f"{WALK_SECONDS:g} s"
             break
-        await reading(partial(_look, query, block, rg.scope, paths[at : at + FILES_AT_A_TIME], found, limit))
+        await run_read(partial(_look, query, block, rg.scope, paths[at : at + FILES_AT_A_TIME], found, limit))
         await progress(min(at + FILES_AT_A_TIME, len(paths)), len(paths), f"{found.matches} matches")
         if found.stopped:
             break
     return found
 
 
-def _look(query: Query, block: list[str], scope: Scope, paths: list[str], found: Found, limit: int, stop: Stop) -> None:
+def _look(
+    query: Query, block: list[str], scope: Scope, paths: list[str], found: Found, limit: int, stop: IsCancelled
+) -> None:
     wanted = [line.casefold() for line in block] if query.ignore_case else block
     for path in paths:
         data = read_searchable(scope, path)

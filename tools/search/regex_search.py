@@ -6,7 +6,7 @@ from functools import partial
 
 from ...safety.errors import Code, ToolError
 from ...sandbox.isolate.worker import Worker, WorkerFailure, WorkerTimeout
-from ..blocking import Stop, reading
+from ..blocking import IsCancelled, run_read
 from ..progress import Progress
 from .matches import Row
 from .query import Query, sendable
@@ -31,7 +31,7 @@ async def search(query: Query, rg: Rg, worker: Worker, progress: Progress, limit
     while done < len(paths) and matches <= limit:
         if not rg.left:
             return rows, f"{WALK_SECONDS:g} s"
-        batch, took = await reading(partial(_read, rg.scope, paths[done:]))
+        batch, took = await run_read(partial(_read, rg.scope, paths[done:]))
         done += took
         try:
             found = await in_worker(worker, query, batch, limit + 1 - matches, rg.left)
@@ -63,7 +63,7 @@ async def in_worker(worker: Worker, query: Query, files: list[File], limit: int,
     return [Row(*match) for match in found]
 
 
-def _read(scope: Scope, paths: list[str], stop: Stop) -> tuple[list[File], int]:
+def _read(scope: Scope, paths: list[str], stop: IsCancelled) -> tuple[list[File], int]:
     """Read files until a batch is full; return them, and how many paths that took."""
     out: list[File] = []
     size = 0

@@ -17,7 +17,7 @@ from ...safety.path_jail.roots import FIND, JailedPath
 from ...safety.path_jail.tree_walk import rules_above
 from ...safety.text import HEAD, is_binary, visible_name
 from ...safety.writes.temp_names import is_temporary
-from ..blocking import Stop
+from ..blocking import IsCancelled
 from ..settings import ToolSettings
 from .globs import Glob, compiled
 
@@ -94,7 +94,7 @@ class Scope:
         wanted = self.matcher.match(relative if whole else relative.rpartition("/")[2])
         return (wanted is None) == self.glob.startswith("!")
 
-    def is_binary(self, stop: Stop) -> bool:
+    def is_binary(self, stop: IsCancelled) -> bool:
         """Tell whether it is one file, and that one binary. ToolError not_a_file, path_denied."""
         if self.file is None:
             return False

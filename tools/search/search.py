@@ -5,7 +5,7 @@ from typing import Literal
 
 from ...sandbox.isolate.worker import Worker
 from ...sandbox.ripgrep import Ripgrep
-from ..blocking import reading
+from ..blocking import run_read
 from ..progress import Progress
 from . import block_search
 from . import regex_search as backtracking
@@ -66,7 +66,7 @@ async def _paths(query: Query, rg: Rg, worker: Worker) -> Found:
 
 async def _contents(query: Query, rg: Rg, worker: Worker, progress: Progress, left: int) -> Found:
     # ripgrep looks for text behind the NUL of a file that it is given by name, up to the end of the largest.
-    if rg.scope.file is not None and await reading(rg.scope.is_binary):
+    if rg.scope.file is not None and await run_read(rg.scope.is_binary):
         return Found([], 0, False)
     if query.block is not None:
         return await block_search.blocks(query, rg, progress, left)

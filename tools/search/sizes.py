@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from ...safety.errors import ToolError
-from ..blocking import Stop, reading
+from ..blocking import IsCancelled, run_read
 from .scope import MAX_BYTES, Scope
 
 EARLY = 32
@@ -33,10 +33,10 @@ class Sizes:
         asked = set(paths)
         rest = asked - self._large.keys()
         if rest:
-            self._large |= await reading(partial(self._look, rest))
+            self._large |= await run_read(partial(self._look, rest))
         return {path for path in asked if self._large.get(path)}
 
-    def _look(self, paths: set[str], stop: Stop) -> dict[str, bool]:
+    def _look(self, paths: set[str], stop: IsCancelled) -> dict[str, bool]:
         found: dict[str, bool] = {}
         for path in paths:
             if stop():

@@ -12,7 +12,7 @@ from threading import RLock
 from ...safety.errors import Code, ToolError
 from ...safety.path_jail.roots import JailedPath
 from ...safety.writes import atomic
-from ...safety.writes.atomic import Later, Written
+from ...safety.writes.atomic import Written
 from ...safety.writes.batch import Change, Changed, change_all
 from ...safety.writes.file_version import FileVersion, etag
 from ...safety.writes.metadata import Attributes, attributes_of, owner_of
@@ -152,7 +152,6 @@ class Journal:
         create_parents: bool = False,
         overwrite: bool = True,
         old: tuple[bytes, str] | None = None,
-        later: Later | None = None,
     ) -> Written:
         """Give a file its content as safety.atomic.replace() does, so that undo can take it back.
 
@@ -167,7 +166,6 @@ class Journal:
             create_parents=create_parents,
             overwrite=overwrite,
             keep=keep,
-            later=later,
         )
         before = None
         if written.before is not None and written.old_mode is not None:

@@ -14,7 +14,7 @@ from ...safety.errors import Code, ToolError
 from ...safety.path_jail.roots import JailedPath
 from ...sandbox.process.runner import Finished
 from ...sandbox.programs import Toolchains
-from ..blocking import reading
+from ..blocking import run_read
 from ..results import Text
 from ..settings import ToolSettings
 from . import _counts as counting
@@ -69,7 +69,7 @@ async def run_suite(suite: Suite, toolchains: Toolchains, settings: ToolSettings
         )
         counts = summary.counts() if summary else None
         if reported := suite.reported:
-            counts = await reading(lambda stop: reported(written(file)))
+            counts = await run_read(lambda stop: reported(written(file)))
     first = headline(done, counts, settings.toolchain_timeout, nothing_ran=done.exit_code in suite.nothing)
     if isinstance(summary, GoEvents):
         printed, failed = summary.printed()

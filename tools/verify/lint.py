@@ -19,7 +19,7 @@ from ...safety.paths import ProjectPath
 from ...safety.text import clean
 from ...sandbox.process.runner import Finished
 from ..base import Access, tool
-from ..blocking import reading
+from ..blocking import run_read
 from ..results import Text
 from ..services import Settings, Toolchains
 from ._run import Project, insist, nearest, operand, report, written
@@ -51,16 +51,16 @@ async def lint(
     autocorrect: bool = False,
 ) -> Text:
     """Run the linter of the project (rubocop, standard or ruff) and list the offenses; autocorrect changes files."""
-    folder = await reading(lambda stop: nearest(path, Project.is_marked))
+    folder = await run_read(lambda stop: nearest(path, Project.is_marked))
     folder = folder if folder and folder.parts else None
     base = folder.absolute if folder else toolchains.cwd
     project = Project(base)
     inner = path if path and (folder is None or path.absolute != folder.absolute) else None
-    chosen = linter or await reading(lambda stop: _detect(project, inner, settings.ignored_dirs))
+    chosen = linter or await run_read(lambda stop: _detect(project, inner, settings.ignored_dirs))
     if chosen not in LINTERS:
         raise ToolError(Code.BAD_LINTER, f"{chosen} is not a linter that is known here", f"one of {', '.join(LINTERS)}")
     if path:
-        await reading(lambda stop: insist(path))
+        await run_read(lambda stop: insist(path))
     where = [operand(inner, folder)] if inner else []
     with tempfile.TemporaryDirectory(prefix="toolbox-report-") as reports:
         file = os.path.join(reports, "report")
@@ -74,7 +74,7 @@ async def lint(
             extra = ["--format=json", f"--out={file}"]
         done = await toolchains.run([*argv, *extra], timeout=settings.toolchain_timeout, work_dir=folder)
         read = partial(_ruff, base) if chosen == "ruff" else _rubocop
-        found = await reading(lambda stop: read(written(file)))
+        found = await run_read(lambda stop: read(written(file)))
     if found.text is not None:
         done = replace(done, stdout=replace(done.stdout, text=found.text))
     headline = _headline(done, found.offenses)

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from ...safety.paths import ProjectPath
 from ..base import Access, tool
-from ..blocking import reading
+from ..blocking import run_read
 from ..results import Text
 from ..services import Settings, Toolchains
 from ._frameworks import chosen, run_suite
@@ -22,5 +22,5 @@ async def python_tests(
 ) -> Text:
     """Run Python tests, all or those that match; failures come first."""
     by_name, files = (pattern, None) if framework == "pytest" else (None, pattern)
-    suite = await reading(lambda stop: chosen(path, framework, by_name, toolchains.cwd, settings.ignored_dirs, files))
+    suite = await run_read(lambda stop: chosen(path, framework, by_name, toolchains.cwd, settings.ignored_dirs, files))
     return await run_suite(suite, toolchains, settings)

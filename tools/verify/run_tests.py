@@ -6,7 +6,7 @@ from pydantic import Field
 
 from ...safety.paths import ProjectPath
 from ..base import Access, tool
-from ..blocking import reading
+from ..blocking import run_read
 from ..results import Text
 from ..services import Settings, Toolchains
 from ._frameworks import Framework, chosen, run_suite
@@ -21,5 +21,5 @@ async def run_tests(
     filter: Annotated[str | None, Field(description="only tests with this name")] = None,
 ) -> Text:
     """Run the tests of the project, or of the sub-project that path lies in; failures come first."""
-    suite = await reading(lambda stop: chosen(path, framework, filter, toolchains.cwd, settings.ignored_dirs))
+    suite = await run_read(lambda stop: chosen(path, framework, filter, toolchains.cwd, settings.ignored_dirs))
     return await run_suite(suite, toolchains, settings)
