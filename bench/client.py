@@ -59,7 +59,7 @@ class LineClient:
         return self._number
 
     def answered(self, number: int) -> bool:
-        """Tell whether the answer to a request came in while another was waited for."""
+        """Return True if the answer to a request came in while another was waited for."""
         return number in self._early
 
     def initialize(self) -> Any:

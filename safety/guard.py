@@ -24,7 +24,7 @@ class GuardContext:
     refusals: list[ToolError] = field(default_factory=list)
 
     def override(self, detail: str) -> bool:
-        """Tell whether a guard lets pass what it would refuse, and note that it did."""
+        """Return True if a guard lets pass what it would refuse, and note that it did."""
         if self.unsafe:
             self.overrides.append(detail)
         return self.unsafe

@@ -177,7 +177,7 @@ def redact(value: Any, most: int | None = None) -> Any:
 
 
 def sensitive(name: str) -> bool:
-    """Tell whether what stands under name is a secret: one of its words says so, in any case and any spelling."""
+    """Return True if what stands under name is a secret: one of its words says so, in any case and any spelling."""
     return _sensitive(name[:200])
 
 

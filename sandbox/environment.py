@@ -45,7 +45,7 @@ def which(program: str, env: Mapping[str, str]) -> str | None:
 
 
 def own(name: str) -> bool:
-    """Tell whether a variable belongs to this server and reaches no program. Case does not count."""
+    """Return True if a variable belongs to this server and reaches no program. Case does not count."""
     name = name.upper()
     return name.startswith(OWN_PREFIX) or name in OWN_NAMES
 

@@ -70,7 +70,7 @@ class Watch:
 
 
 def can_watch() -> bool:
-    """Tell whether this system shows what a program holds open."""
+    """Return True if this system shows what a program holds open."""
     return sys.platform == "linux"
 
 

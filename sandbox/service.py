@@ -314,7 +314,7 @@ class Sandbox:
 
 
 def _is_this_interpreter(executable: str) -> bool:
-    """Tell whether a path is this process's interpreter, by whichever name its folder has for it."""
+    """Return True if a path is this process's interpreter, by whichever name its folder has for it."""
     here, there = sys.executable, executable
     same_folder = os.path.dirname(here) == os.path.dirname(there)
     return same_folder and os.path.realpath(here) == os.path.realpath(there)

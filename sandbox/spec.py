@@ -103,7 +103,7 @@ class Result:
 
     @property
     def degraded(self) -> bool:
-        """Tell whether the back end contains less than it should."""
+        """Return True if the back end contains less than it should."""
         return bool(self.reasons)
 
 

@@ -147,7 +147,7 @@ def build(pipeline: Pipeline, owners: SessionStore, resources: Resources) -> Ser
 
 
 def _is_traced() -> bool:
-    """Tell whether somebody collects spans."""
+    """Return True if somebody collects spans."""
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 

@@ -89,7 +89,7 @@ class Tool:
 
     @property
     def needs_exec(self) -> bool:
-        """Tell whether the tool needs enable_exec_tools."""
+        """Return True if the tool needs enable_exec_tools."""
         return self.access in _GATED
 
     def to_mcp(self, *, structured: bool = False) -> WireTool:

@@ -20,7 +20,7 @@ class Progress:
 
     @property
     def wanted(self) -> bool:
-        """Tell whether the client asked for progress."""
+        """Return True if the client asked for progress."""
         return self._report is not None
 
     async def __call__(self, done: float, total: float | None = None, message: str | None = None) -> None:

@@ -81,7 +81,7 @@ class Rules:
     prefix: str
 
     def verdict(self, name: str, is_folder: bool) -> bool | None:
-        """Tell whether an entry of the folder is excluded (True), re-included (False), or not spoken of (None)."""
+        """Return True if an entry of the folder is excluded (True), re-included (False), or not spoken of (None)."""
         if not name.isascii():
             name = _bytewise(name)
         # This runs for each entry of a walk.
@@ -143,7 +143,7 @@ class Ignore:
         return Rules(names, self._suffixes, self._name_patterns, patterns, folder)
 
     def verdict(self, path: str, name: str, is_folder: bool) -> bool | None:
-        """Tell whether an entry is excluded (True), re-included (False), or not spoken of (None).
+        """Return True if an entry is excluded (True), re-included (False), or not spoken of (None).
 
         path: relative to the folder of the file, with `/`. name: its last component.
         """

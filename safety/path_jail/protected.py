@@ -42,7 +42,7 @@ def fold(name: str) -> str:
 
 
 def _is_git(folded: str) -> bool:
-    """Tell whether some file system takes a folded name for `.git`: also short names, streams, dots at the end."""
+    """Return True if some file system takes a folded name for `.git`: also short names, streams, dots at the end."""
     return "git" in folded and _GIT_NAMES.fullmatch(folded) is not None
 
 
@@ -292,11 +292,11 @@ class _Glob:
             yield tuple(texts[:count])
 
     def covers(self, path: Sequence[str]) -> bool:
-        """Tell whether the pattern matches the path or a folder above it."""
+        """Return True if the pattern matches the path or a folder above it."""
         return self._end in self.reached(path)
 
     def begins(self, path: Sequence[str]) -> bool:
-        """Tell whether the pattern's first named component, or more, is what the path ends with."""
+        """Return True if the pattern's first named component, or more, is what the path ends with."""
         return any(at and self._parts[at - 1] is not None for at in self.reached(path))
 
     def reached(self, path: Sequence[str]) -> set[int]:
@@ -319,7 +319,7 @@ class _Glob:
         return step
 
     def ends(self, reached: set[int], part: str) -> bool:
-        """Tell whether the end is among the positions after one more component."""
+        """Return True if the end is among the positions after one more component."""
         for at in reached:
             if at == self._end:
                 return True

@@ -322,7 +322,7 @@ def _find(judge: WrapperContext, words: list[Word]) -> None:
 
 
 def _is_path(word: Word) -> bool:
-    """Tell whether whatever a glob in the word becomes is a path, none of which can be an option or a stream."""
+    """Return True if whatever a glob in the word becomes is a path, none of which can be an option or a stream."""
     path = re.match(r"(?:\.{0,2}/)?[A-Za-z0-9_]", word.prefix)
     return (
         path is not None

@@ -37,7 +37,7 @@ class FileVersion:
         return cls.of(os.stat(name, dir_fd=dir_fd, follow_symlinks=False))
 
     def is_fresh(self, now: int) -> bool:
-        """Tell whether the time of a file says too little of its state at some moment: another write may leave the same."""
+        """Return True if the time of a file says too little of its state at some moment: another write may leave the same."""
         return abs(now - self.mtime_ns) <= _TICK_NS
 
     def read(self, data: bytes, now: int) -> "FileVersion":
@@ -54,11 +54,11 @@ class FileVersion:
         return self.dev, self.ino
 
     def is_file(self, other: "FileVersion") -> bool:
-        """Tell whether it is of the same file, in whatever state."""
+        """Return True if it is of the same file, in whatever state."""
         return self.file == other.file
 
     def holds(self, dir_fd: int, name: str, fd: int | None = None) -> bool:
-        """Tell whether a file, which may have been renamed meanwhile, is still in this state. OSError.
+        """Return True if a file, which may have been renamed meanwhile, is still in this state. OSError.
 
         fd: a descriptor that may be one of it.
         """

@@ -210,7 +210,7 @@ def _entry(place: JailedPath) -> JailedPath:
 
 
 def _one_name(old: JailedPath, new: JailedPath) -> bool:
-    """Tell whether the places of one file are spellings of one name, as a file system that ignores case has them."""
+    """Return True if the places of one file are spellings of one name, as a file system that ignores case has them."""
     if old.path.parent != new.path.parent or fold(old.name) != fold(new.name):
         return False
     fd = old.folder().open_folder()

@@ -12,5 +12,5 @@ def temporary_name() -> str:
 
 
 def is_temporary(path: str) -> bool:
-    """Tell whether a name of a path, with `/`, was made by temporary_name(), by this server or another one."""
+    """Return True if a name of a path, with `/`, was made by temporary_name(), by this server or another one."""
     return _NAMES.search(path) is not None

@@ -14,7 +14,7 @@ class Backend(Protocol):
         ...
 
     async def probe(self) -> Probe:
-        """Tell whether what the back end is made of is there, without an attack."""
+        """Return True if what the back end is made of is there, without an attack."""
         ...
 
     async def run(self, job: Job) -> Result:

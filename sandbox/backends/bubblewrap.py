@@ -44,7 +44,7 @@ class Bubblewrap:
         self._path = shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin")
 
     async def probe(self) -> Probe:
-        """Tell whether bwrap is there and may do its work, by starting a program."""
+        """Return True if bwrap is there and may do its work, by starting a program."""
         if sys.platform != "linux":
             return Probe(False, ("not Linux",))
         if self._path is None:

@@ -95,7 +95,7 @@ class Container:
         return self._engine
 
     async def probe(self) -> Probe:
-        """Tell whether the engine is installed and answers."""
+        """Return True if the engine is installed and answers."""
         try:
             answer = await self._command(["info"], _PROBE_SECONDS)
             lacking = _lacking(await self._filter(network=False))
@@ -107,7 +107,7 @@ class Container:
         return Probe(True, lacking)
 
     async def has(self, image: str) -> bool:
-        """Tell whether an image is on this machine."""
+        """Return True if an image is on this machine."""
         return (await self._command(["image", "inspect", image], _PROBE_SECONDS)).exit_code == 0
 
     async def fetch(self, image: str) -> None:

@@ -42,7 +42,7 @@ class Native:
         return "native" if self._namespaces else "landlock"
 
     async def probe(self) -> Probe:
-        """Tell whether the kernel has what it takes, by starting a program."""
+        """Return True if the kernel has what it takes, by starting a program."""
         if sys.platform != "linux":
             return Probe(False, ("not Linux",))
         if seccomp.architecture() is None:

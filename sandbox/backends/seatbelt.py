@@ -53,7 +53,7 @@ class Seatbelt:
         self._profile = profile
 
     async def probe(self) -> Probe:
-        """Tell whether sandbox-exec is there and runs a program."""
+        """Return True if sandbox-exec is there and runs a program."""
         if sys.platform != "darwin":
             return Probe(False, ("not macOS",))
         try:

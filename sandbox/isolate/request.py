@@ -85,7 +85,7 @@ def _folders(name: str) -> list[str]:
 
 
 def _can_be_found(name: str) -> bool:
-    """Tell whether the import system leads to the module that is loaded under this name.
+    """Return True if the import system leads to the module that is loaded under this name.
 
     A test runner or a notebook can put a module into sys.modules that no other process finds.
     """

@@ -48,7 +48,7 @@ def become(uid: int) -> None:
 
 
 def can_become(uid: int) -> bool:
-    """Tell whether this process is a root who can be that user: not so where a container maps no other user."""
+    """Return True if this process is a root who can be that user: not so where a container maps no other user."""
     return os.geteuid() == 0 and _setgroups() and all(_maps(kind, uid) for kind in ("uid_map", "gid_map"))
 
 

@@ -81,7 +81,7 @@ def _restrict(rules: Iterable[tuple[str | os.PathLike[str] | int, Right]]) -> No
 
 
 def is_static(program: str | os.PathLike[str]) -> bool:
-    """Tell whether an ELF program needs no loader. False for what is no ELF file, or none that can be read."""
+    """Return True if an ELF program needs no loader. False for what is no ELF file, or none that can be read."""
     try:
         with open(program, "rb") as file:
             head = file.read(64)

@@ -60,12 +60,12 @@ class View:
 
     @property
     def stands(self) -> bool:
-        """Tell whether programs can be started. Once that was so and is no longer, trouble says why."""
+        """Return True if programs can be started. Once that was so and is no longer, trouble says why."""
         return self._stands
 
     @property
     def lost(self) -> bool:
-        """Tell whether it stood and does no longer."""
+        """Return True if it stood and does no longer."""
         return self._stood and not self._stands
 
     @property
@@ -180,7 +180,7 @@ class _Child:
         self._report = report
 
     def is_over(self) -> bool:
-        """Tell whether its end was told, or nothing more will be."""
+        """Return True if its end was told, or nothing more will be."""
         return _says(self._report, 0)
 
     def collect(self) -> Ended | None:
@@ -227,7 +227,7 @@ def _said(report: int, seconds: float) -> int | None:
 
 
 def _says(report: int, seconds: float) -> bool:
-    """Tell whether a number comes in time, or nobody is left who would say one."""
+    """Return True if a number comes in time, or nobody is left who would say one."""
     poll = select.poll()
     poll.register(report, select.POLLIN)
     return bool(poll.poll(seconds * 1000))

@@ -60,7 +60,7 @@ class Started(Protocol):
         ...
 
     def is_over(self) -> bool:
-        """Tell whether it can be collected."""
+        """Return True if it can be collected."""
         ...
 
     def collect(self) -> Ended | None:
@@ -84,7 +84,7 @@ class StartedByPopen:
         return self._popen.pid
 
     def is_over(self) -> bool:
-        """Tell whether it can be collected: while a thread of it is left, /proc says that it is dead."""
+        """Return True if it can be collected: while a thread of it is left, /proc says that it is dead."""
         try:
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
         except ChildProcessError:

@@ -28,7 +28,7 @@ class Pattern:
             await self._search("")
 
     async def found(self, text: str) -> bool:
-        """Tell whether text holds a match; ToolError(regex_timeout) when that takes too long."""
+        """Return True if text holds a match; ToolError(regex_timeout) when that takes too long."""
         return self.pattern in text if self._literal else await self._search(text)
 
     @property
@@ -47,7 +47,7 @@ class Pattern:
 
 
 def search(pattern: str, text: str) -> bool:
-    """Tell whether text holds a match; runs in a worker."""
+    """Return True if text holds a match; runs in a worker."""
     import regex  # Takes 5 ms, which the server does not need to wait for.
 
     try:

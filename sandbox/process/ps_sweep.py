@@ -95,7 +95,7 @@ def parse_ps(listing: str, leader: int, marker: str) -> list[int]:
 
 
 def alive(pid: int) -> bool:
-    """Tell whether there is a process with this pid; one that may not be signalled is there as well."""
+    """Return True if there is a process with this pid; one that may not be signalled is there as well."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

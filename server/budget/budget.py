@@ -211,7 +211,7 @@ def _between(total: int, head: Cut, tail: Cut, how: MoreHint) -> str:
 
 
 def _fits_by_bytes(limit: int, *texts: str) -> bool:
-    """Tell whether texts have no more bytes than limit, and so no more tokens."""
+    """Return True if texts have no more bytes than limit, and so no more tokens."""
     return sum(map(len, texts)) <= limit and sum(map(_bytes, texts)) <= limit
 
 

@@ -22,7 +22,7 @@ class ExposurePolicy:
     list_disabled: bool = False
 
     def allows_exec(self, name: str) -> bool:
-        """Tell whether an exec tool of this name is enabled, the shell switch aside."""
+        """Return True if an exec tool of this name is enabled, the shell switch aside."""
         return self.enable_exec_tools and (self.exec_tools is None or name in self.exec_tools)
 
     def refusal(self, tool: Tool) -> ToolError | None:

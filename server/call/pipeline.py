@@ -100,7 +100,7 @@ class Pipeline:
         return self._policy.roots.folders
 
     def may_ask(self, name: str) -> bool:
-        """Tell whether a call of a tool may put a question to the person at the client."""
+        """Return True if a call of a tool may put a question to the person at the client."""
         return self._rules.allow_unsafe == "ask" or self._rules.approvals.get(name, "never") != "never"
 
     async def call(

@@ -41,7 +41,7 @@ class Server:
         return f"{self.space}/{self.pid}/{self.start}/{self.instance}"
 
     def is_alive(self, seen_by: "Server") -> bool | None:
-        """Tell whether this server still runs; None where that cannot be known, as in another container."""
+        """Return True if this server still runs; None where that cannot be known, as in another container."""
         if not self.pid:
             return False
         if self.space != seen_by.space:

@@ -190,7 +190,7 @@ class RecordStore:
         self._open()
 
     def was_replaced(self) -> bool:
-        """Tell whether what was opened is no longer the file at its path."""
+        """Return True if what was opened is no longer the file at its path."""
         return self._file is None or _identity(self._path) != self._file
 
     def _remove_sides(self) -> None:

@@ -122,7 +122,7 @@ class Ground:
 
 
 def accepted(text: str, shell: str) -> bool:
-    """Tell whether the check lets a text pass. `sh` is what the check is told for dash, too."""
+    """Return True if the check lets a text pass. `sh` is what the check is told for dash, too."""
     try:
         check(text, shell=shell)
     except ToolError:

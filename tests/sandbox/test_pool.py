@@ -109,7 +109,7 @@ def launcher_of(keeper):
 
 
 def gone(pids, seconds=20):
-    """Tell whether all of the processes end in time."""
+    """Return True if all of the processes end in time."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             handle = os.pidfd_open(pid)

@@ -70,7 +70,7 @@ def _found(
 
 
 def _leads_to_file(link: JailedPath) -> bool:
-    """Tell whether a link ends at a regular file inside the roots."""
+    """Return True if a link ends at a regular file inside the roots."""
     try:
         status = link.stat()
     except ToolError:

@@ -74,7 +74,7 @@ class Glob:
         return {name for name in names if self.match(prefix + name)}
 
     def enters(self, folder: str) -> bool:
-        """Tell whether a path below a folder can be meant, so that it is worth reading; more folders than need be."""
+        """Return True if a path below a folder can be meant, so that it is worth reading; more folders than need be."""
         if self._enters is None:
             return folder[:1] != "." and "/." not in folder
         return self._enters(folder + "/") is not None

@@ -46,12 +46,12 @@ class Query:
 
     @property
     def backtracks(self) -> bool:
-        """Tell whether the pattern needs the engine that can run away."""
+        """Return True if the pattern needs the engine that can run away."""
         return not self.literal and self.block is None and bool(BACKTRACKING.search(self.pattern))
 
     @property
     def spans(self) -> bool:
-        """Tell whether a match may lie over several lines."""
+        """Return True if a match may lie over several lines."""
         return "\n" in self.pattern if self.literal else spans_lines(self.pattern)
 
     @property
@@ -90,12 +90,12 @@ def sendable(text: str) -> str:
 
 
 def spans_lines(pattern: str) -> bool:
-    """Tell whether a regular expression asks for matches over several lines: by a line break, or by the flag s."""
+    """Return True if a regular expression asks for matches over several lines: by a line break, or by the flag s."""
     return bool(_SPANNING.search(pattern))
 
 
 def asks_return(pattern: str) -> bool:
-    """Tell whether a regular expression asks for a carriage return."""
+    """Return True if a regular expression asks for a carriage return."""
     return bool(_RETURN.search(pattern))
 
 

@@ -79,7 +79,7 @@ class Scope:
         return replace(self.folder, parts=(*self.folder.parts, *relative.split("/")), links=Links.NONE)
 
     def meant(self, relative: str) -> bool:
-        """Tell whether the glob means a file; relative to the folder. A glob without `/` goes by the name alone.
+        """Return True if the glob means a file; relative to the folder. A glob without `/` goes by the name alone.
 
         No glob means those that are on their way to their places: what replaced one of them would come there in its stead.
         """
@@ -95,7 +95,7 @@ class Scope:
         return (wanted is None) == self.glob.startswith("!")
 
     def is_binary(self, stop: IsCancelled) -> bool:
-        """Tell whether it is one file, and that one binary. ToolError not_a_file, path_denied."""
+        """Return True if it is one file, and that one binary. ToolError not_a_file, path_denied."""
         if self.file is None:
             return False
         fd = self.folder.child(self.file).open_file()

@@ -32,7 +32,7 @@ class Content:
     attributes: Attributes | None = field(default=None, repr=False)
 
     def same(self, other: "Content") -> bool:
-        """Tell whether another one has the same bytes and mode."""
+        """Return True if another one has the same bytes and mode."""
         return (self.etag, self.mode, self.size, self.link) == (other.etag, other.mode, other.size, other.link)
 
 

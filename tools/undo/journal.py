@@ -46,7 +46,7 @@ class Entry:
 
     @property
     def undoable(self) -> bool:
-        """Tell whether there is something that undo can take back."""
+        """Return True if there is something that undo can take back."""
         return bool(self.steps) and self.refused is None
 
     def turn(self, undone: bool) -> None:

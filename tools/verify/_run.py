@@ -107,7 +107,7 @@ class Project:
         self._base = base
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a file of this name."""
+        """Return True if there is a file of this name."""
         with contextlib.suppress(OSError):
             return stat.S_ISREG(os.stat(os.path.join(self._base, name)).st_mode)
         return False
@@ -117,7 +117,7 @@ class Project:
         return self.has_folder("spec") or any(map(self.has, MARKERS))
 
     def has_folder(self, name: str) -> bool:
-        """Tell whether there is a folder of this name."""
+        """Return True if there is a folder of this name."""
         return os.path.isdir(os.path.join(self._base, name))
 
     def names(self) -> list[str]:

@@ -21,7 +21,7 @@ class Authority:
     port: int | Literal["*"] | None
 
     def admits(self, other: "Authority", scheme: str) -> bool:
-        """Tell whether this rule covers another authority; a missing port is the scheme's."""
+        """Return True if this rule covers another authority; a missing port is the scheme's."""
         if self.host != other.host:
             return False
         default = DEFAULT_PORTS.get(scheme)
@@ -36,7 +36,7 @@ class Origin:
     authority: Authority
 
     def admits(self, other: "Origin") -> bool:
-        """Tell whether this rule covers another origin."""
+        """Return True if this rule covers another origin."""
         return self.scheme == other.scheme and self.authority.admits(other.authority, self.scheme)
 
 
@@ -68,7 +68,7 @@ def parse_origin(text: str, *, rule: bool = False) -> Origin | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a bind to this host, brackets allowed, can only be reached from this machine."""
+    """Return True if a bind to this host, brackets allowed, can only be reached from this machine."""
     if host.lower() == "localhost":
         return True
     try:

@@ -49,7 +49,7 @@ class Output(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Tell whether the client takes what is written, or nearly so."""
+        """Return True if the client takes what is written, or nearly so."""
         ...
 
     def post(self, data: bytes) -> None:
@@ -276,7 +276,7 @@ class StdioDispatcher:
 
 
 def _is_meant(handled: _RequestContext) -> bool:
-    """Tell whether it is this message that was cancelled, and not only something that its handler waited for."""
+    """Return True if it is this message that was cancelled, and not only something that its handler waited for."""
     task = asyncio.current_task()
     return handled.scope.cancel_called or (task is not None and task.cancelling() > 0)
 

@@ -109,7 +109,7 @@ def read_line(line: bytes | TooLong) -> tuple[JSONRPCMessage | None, list[JSONRP
 
 
 def too_many_values(data: dict[Any, Any], size: int) -> bool:
-    """Tell whether a message of this many bytes has more than MAX_PARTS values beside the arguments of a tool."""
+    """Return True if a message of this many bytes has more than MAX_PARTS values beside the arguments of a tool."""
     if size <= 2 * MAX_PARTS:
         return False
     params = data.get("params")

@@ -128,7 +128,7 @@ class _Wire:
 
     @property
     def ready(self) -> bool:
-        """Tell whether the client reads, or has little to read yet."""
+        """Return True if the client reads, or has little to read yet."""
         return self._room.is_set() and not self.sink.broken
 
     def post(self, data: bytes) -> None:

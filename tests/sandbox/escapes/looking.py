@@ -36,7 +36,7 @@ def mounts() -> list[dict[str, str]]:
 
 
 def of_the_host(row: dict[str, str]) -> bool:
-    """Tell whether a mount shows a file system that the world did not make itself."""
+    """Return True if a mount shows a file system that the world did not make itself."""
     return not (row["root"] == "/" and row["kind"] in OWN)
 
 

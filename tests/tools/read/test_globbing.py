@@ -40,7 +40,7 @@ glob = st.one_of(simple, st.builds("{}{{{},{}}}{}".format, simple, simple, st.sa
 
 
 def slow(pattern, path, hidden):
-    """Tell whether a glob matches, by trying every way to read it."""
+    """Return True if a glob matches, by trying every way to read it."""
     return any(by_parts(tuple(one.split("/")), tuple(path.split("/")), hidden) for one in expanded(pattern))
 
 
