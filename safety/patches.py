@@ -85,7 +85,7 @@ class _Raw:
 
 
 def patch(raw: str, judging: GuardContext) -> list[FilePatch]:
-    """Return what a patch says. ToolError empty_patch, patch_failed, refused, path_denied, protected_path."""
+    """Return the parsed patch. ToolError empty_patch, patch_failed, refused, path_denied, protected_path."""
     if not raw.strip():
         raise ToolError(Code.EMPTY_PATCH, "the patch is empty")
     lines = raw.split("\n")

@@ -33,7 +33,7 @@ PROJECT_TOOLS = (
 
 
 def which(program: str, env: Mapping[str, str]) -> str | None:
-    """Return where the PATH of env has a program.
+    """Return the path of a program on the PATH of env.
 
     A folder of it that is relative is passed over: it would lead into the project, whose files decide nothing here.
     """
@@ -61,7 +61,7 @@ def inherit(source: Mapping[str, str]) -> dict[str, str]:
 
 
 def from_login(output: bytes) -> dict[str, str]:
-    """Return what is kept of the output of `env -0` in a login shell, whatever the shell printed before it."""
+    """Return the used part of the output of `env -0` in a login shell, whatever the shell printed before it."""
     found: dict[str, str] = {}
     for entry in output.split(b"\0"):
         name, equals, value = entry.decode("utf-8", "surrogateescape").partition("=")

@@ -194,7 +194,7 @@ class Git:
         return shadow
 
     def lock(self, repo: Repository) -> anyio.Lock:
-        """Return what one writer of a repository at a time holds."""
+        """Return the lock for one writer of a repository at a time."""
         return self._locks.setdefault(repo.common_dir, anyio.Lock())
 
     async def run(
@@ -408,7 +408,7 @@ class _Shadow:
         return [name for name in _STATES if self._copied.get(name) is not None and self.read(name) is None]
 
     def read(self, name: str) -> bytes | None:
-        """Return what a file of the folder holds."""
+        """Return the content of a file of the folder."""
         return _read(os.path.join(self.folder, name))
 
 
@@ -554,7 +554,7 @@ _UNKNOWN = re.compile(
 
 
 def _answer(done: Finished, command: str, shadow: _Shadow, codes: Sequence[int], *, cut: bool) -> Done:
-    """Return what a command wrote. ToolError git_failed, bad_ref, output_limit."""
+    """Return the output of a command. ToolError git_failed, bad_ref, output_limit."""
     if done.killed_by == "output":
         if not cut:
             raise ToolError(
@@ -578,7 +578,7 @@ def _answer(done: Finished, command: str, shadow: _Shadow, codes: Sequence[int],
 
 
 def _plain(data: bytes, shadow: _Shadow) -> str:
-    """Return what git says, with the names by which the project knows what it speaks of."""
+    """Return the message of git, with the project's own names in it."""
     text = clean(data.decode("utf-8", "replace"))
     repo = shadow.repo
     names = [(shadow.folder, ".git"), (repo.git_dir, ".git"), (repo.common_dir, ".git")]
@@ -604,7 +604,7 @@ def _one_line(text: str) -> str:
 
 
 def _read(path: str) -> bytes | None:
-    """Return what a regular file holds; None where there is none. ToolError refused above MAX_COPIED."""
+    """Return the content of a regular file; None where there is none. ToolError refused above MAX_COPIED."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

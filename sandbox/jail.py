@@ -170,7 +170,7 @@ def configure(
 
 
 def supported() -> Support:
-    """Return what this system can do."""
+    """Return the features of this system."""
     if _shared.support is None:
         _shared.support = _probe()
     return _shared.support

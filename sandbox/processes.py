@@ -206,7 +206,7 @@ class OwnedProcesses:
         return _row(started)
 
     async def output(self, id_: str, wait: float = 0, wait_for: str | None = None) -> Output:
-        """Return what came since the last read and forget it.
+        """Return the output since the last read, and forget it.
 
         wait: seconds to wait for any output, or with wait_for (a regular expression) for output that matches.
         ToolError: unknown_process, bad_pattern, regex_timeout.

@@ -29,7 +29,7 @@ class Programs:
     zygote: Zygote = field(kw_only=True, repr=False)
 
     def find(self, name: str, folder: str | None = None) -> tuple[str, Mapping[str, str]]:
-        """Return where a program is, and the environment for it; ToolError(unavailable) where it is not installed.
+        """Return the path of a program, and the environment for it; ToolError(unavailable) where it is not installed.
 
         folder: where it is to run, in or below the base; the base without one. A project tool is found in the nearest
         project at or above it, and finds others there; every other program on the PATH alone.

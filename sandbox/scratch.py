@@ -18,7 +18,7 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 async def collect(folder: int, placed: Collection[str] = ()) -> tuple[LeftFile, ...]:
-    """Return what is below an open folder, hidden names and what the sandbox itself has placed there left out.
+    """Return the entries below an open folder, hidden names and what the sandbox itself has placed there left out.
 
     Links are not followed, and of what a program may have made only regular files are opened.
     """
@@ -28,7 +28,7 @@ async def collect(folder: int, placed: Collection[str] = ()) -> tuple[LeftFile, 
 
 
 def used_inodes(folder: int) -> int:
-    """Return how many files the file system of an open folder holds."""
+    """Return the number of files the file system of an open folder holds."""
     seen = os.fstatvfs(folder)
     return seen.f_files - seen.f_ffree
 

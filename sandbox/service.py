@@ -181,7 +181,7 @@ class Sandbox:
         return not isinstance(await self.backend(LANGUAGES["python"]), NoSandbox)
 
     async def doctor(self) -> dict[str, Probe]:
-        """Return what each back end is worth here, by attacking it afresh. Fetches no images."""
+        """Return the verdict on each back end, by attacking it afresh. Fetches no images."""
         found: dict[str, Probe] = {}
         for name, backend in self._backends.items():
             image = self._settings.images.get("python", "")

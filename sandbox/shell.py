@@ -46,7 +46,7 @@ class Shell:
     path: str
 
     def argv(self, command: str) -> list[str]:
-        """Return what runs command in a shell of its own."""
+        """Return the runner of a command in a shell of its own."""
         if self.name in POWERSHELLS:
             return [self.path, "-NoLogo", "-NonInteractive", "-NoProfile", "-Command", command]
         return [self.path, "-c", command]
@@ -101,7 +101,7 @@ class ShellRunner:
         return self._sandbox is not None
 
     async def settled(self) -> "ShellRunner":
-        """Return what runs the same shells, in a sandbox or not, as it was decided for this machine."""
+        """Return the same runner, in a sandbox or not, as was decided for this machine."""
         if self._sandbox is None or not self._auto or await self._sandbox.works():
             return self
         made = copy.copy(self)
@@ -109,7 +109,7 @@ class ShellRunner:
         return made
 
     def confined(self, sandbox: Sandbox) -> "ShellRunner":
-        """Return what runs the same shells in a sandbox; itself where it does so already."""
+        """Return the same runner in a sandbox."""
         if self._sandbox:
             return self
         made = copy.copy(self)
@@ -176,7 +176,7 @@ class ShellRunner:
                 os.close(descriptor)
 
     def which(self, program: str, env: Mapping[str, str]) -> str | None:
-        """Return where a program is for somebody with this environment."""
+        """Return the path of a program in this environment."""
         return program if os.path.isabs(program) and os.access(program, os.X_OK) else which(program, env)
 
     def _named(self, name: str) -> Shell | None:

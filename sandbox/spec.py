@@ -60,7 +60,7 @@ class FsPolicy:
     links: tuple[tuple[str, str], ...] = ()
 
     def below(self, folder: str) -> frozenset[str]:
-        """Return where in a folder something of the host is put, as paths from there."""
+        """Return the paths in a folder where something of the host is mounted."""
         places = (*self.read, *self.write, *(place for place, _ in self.links))
         return frozenset(os.path.relpath(place, folder) for place in places if place.startswith(f"{folder}/"))
 

@@ -28,7 +28,7 @@ NAME = "toolbox-mcp"
 
 
 def instructions(listed: Collection[str], folders: Sequence[Path], *, closed: bool) -> str:
-    """Return how to use the listed tools together.
+    """Return the instructions for using the listed tools together.
 
     folders: beside the base. closed: whether there are tools that the operator can open.
     """

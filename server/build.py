@@ -57,7 +57,7 @@ class Toolbox:
 
 
 def exposure(config: Config, catalogue: Iterable[Tool] | None = None) -> Exposure:
-    """Return which tools exist, are open and are listed under a configuration."""
+    """Return the tools that exist, are open and are listed under a configuration."""
     toolsets = {"all": None, "none": ()}[config.toolsets] if isinstance(config.toolsets, str) else config.toolsets
     return expose(
         load_tools() if catalogue is None else catalogue,
@@ -183,7 +183,7 @@ def tool_settings(config: Config, env: Mapping[str, str]) -> ToolSettings:
 
 
 def search_engine(config: Config, http: Http) -> Engine:
-    """Return what web_search asks. Raises ConfigError where an operator's own engine cannot be imported."""
+    """Return the search engine. Raises ConfigError where an operator's own engine cannot be imported."""
     match config.search_adapter:
         case None | "tavily":
             return Tavily(http, config.tavily_api_key)
@@ -216,7 +216,7 @@ def system_trash(env: Mapping[str, str]) -> Path | None:
 
 
 def git_settings(config: Config, env: Mapping[str, str]) -> GitSettings:
-    """Return how git is run; env is the server's environment, with a PATH that holds no folder of a root."""
+    """Return the runner of git; env is the server's environment, with a PATH that holds no folder of a root."""
     return GitSettings(
         binary=which("git", env),
         temp=Path(tempfile.gettempdir()),

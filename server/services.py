@@ -76,7 +76,7 @@ def providers(parts: Services) -> Mapping[type, Provider]:
 
 
 def noting(parts: Services) -> Callable[[Call], None]:
-    """Return what notes, in the history of its session, each call that may change files."""
+    """Return the hook that notes, in the history of its session, each call that may change files."""
 
     def note(call: Call) -> None:
         history = parts.owners.of(call.context.session or "").session.history

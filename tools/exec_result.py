@@ -68,7 +68,7 @@ class ExecResult(Record):
         return at_most(self.stdout) + at_most(self.stderr) + FORM
 
     def first_line(self) -> str:
-        """Return how the program ended, as the first line of the form."""
+        """Return the first line: how the program ended."""
         return self._end() + (f" [degraded: {'; '.join(self._reasons)}]" if self._reasons else "")
 
     def _end(self) -> str:

@@ -30,7 +30,7 @@ class Fitted(Protocol):
 
     @property
     def truncated(self) -> dict[str, int] | None:
-        """Return what was cut, or None."""
+        """Return the marker of the cut, or None."""
         ...
 
 
@@ -100,7 +100,7 @@ def announced(text: str) -> str:
 
 
 def bare_json(text: str) -> Any:
-    """Return what a text stands for as JSON, where that is neither an object nor null; else None."""
+    """Return the JSON value of a text, where that is neither an object nor null; else None."""
     # The first character rules out nearly every text, and what is longer is cut.
     if text.lstrip()[:1] not in tuple('[-0123456789"tf') or len(text) > MAX_JSON:
         return None

@@ -59,7 +59,7 @@ class Patterns:
         self.heads, self.tails = tuple(heads - {""}), tuple(tails)
 
     def verdict(self, text: str, mark: str) -> Verdict | None:
-        """Return what the last matching expression says of a name or path, or None. mark: `/` for a folder."""
+        """Return the verdict of the last expression that matches a name or path, or None. mark: `/` for a folder."""
         if not (text.startswith(self.heads) or text.endswith(self.tails)):
             return None
         match = self.match(text + mark)
@@ -123,7 +123,7 @@ class Ignore:
         self._compiled: dict[tuple[int, ...], Patterns] = {}
 
     def within(self, folder: str) -> Rules:
-        """Return what holds in a folder, given relative to the file's with `/` at its end, or as ""."""
+        """Return the rules of a folder, given relative to the file's with `/` at its end, or as ""."""
         if not folder.isascii():
             folder = _bytewise(folder)
         names = self._names
@@ -193,12 +193,12 @@ def compile_ignore(data: bytes) -> Ignore | None:
 
 
 def _head(glob: str) -> str:
-    """Return what a text begins with that a glob matches."""
+    """Return the literal start of every text that a glob matches."""
     return _SPECIAL.split(glob, maxsplit=1)[0]
 
 
 def _tail(glob: str) -> str:
-    """Return what a text ends with that a glob matches; `**/a` also matches `a`."""
+    """Return the literal end of every text that a glob matches; `**/a` also matches `a`."""
     found = _TAIL.search(glob)
     return found[0].removeprefix("/") if found else ""
 

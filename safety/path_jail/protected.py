@@ -88,7 +88,7 @@ class Protected:
         return None
 
     def below(self, root: Path, parts: Sequence[str]) -> "Below":
-        """Return what judges the names below a folder."""
+        """Return the rules for the names below a folder."""
         whole = [fold(part) for part in (*root.parts[1:], *parts)]
         folded = [part.rstrip(". ") or part for part in whole[len(whole) - len(parts) :]]
         own = [path[len(whole) :] for path in self._folded_own if path[: len(whole)] == whole and path != whole]
@@ -187,7 +187,7 @@ def identity(status: os.stat_result) -> tuple[int, int]:
 
 
 def _entries(folder: str, names: frozenset[str]) -> frozenset[str]:
-    """Return which of the names a folder has. A listing of a small folder takes less time than a look for each name."""
+    """Return the names that a folder has. A listing of a small folder takes less time than a look for each name."""
     try:
         if os.stat(folder).st_size <= _SMALL_FOLDER:
             return names.intersection(os.listdir(folder))

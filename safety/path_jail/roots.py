@@ -104,7 +104,7 @@ class Roots:
         self._roots = []
 
     def opener(self, root: Root) -> Opener:
-        """Return what opens beneath this root."""
+        """Return the opener of this root."""
         return self._anywhere if root is self._system else self._inside
 
     def _opened(self, folder: str | Path, access: int = os.O_RDONLY) -> Root:
@@ -420,7 +420,7 @@ class Writable:
         return known
 
     def _identity(self, at: JailedPath, depth: int, path: str) -> tuple[int, int] | None:
-        """Return what the folder is that is so deep on the way to a place."""
+        """Return the status of the folder so deep on the way to a place."""
         if path not in self._found:
             # A root is open, and stays what it is.
             status = (

@@ -37,7 +37,7 @@ class Lookup:
         self._statx = _Statx(call) if call else None
 
     def __call__(self, fd: int, names: Sequence[str]) -> Statuses:
-        """Return what at most MOST entries are; mode 0 for one that is gone, or that cannot be looked at."""
+        """Return the status of at most MOST entries; mode 0 for one that is gone, or that cannot be looked at."""
         found = self._statx(fd, names) if self._statx and names else None
         return _one_by_one(fd, names) if found is None else found
 
@@ -55,7 +55,7 @@ class _Statx:
         self._sizes = room.cast("Q")[_SIZE_AT // 8 :: _LENGTH // 8]
 
     def __call__(self, fd: int, names: Sequence[str]) -> Statuses | None:
-        """Return what entries are; None where one of them cannot be looked at.
+        """Return the status of entries; None where one of them cannot be looked at.
 
         A seccomp filter that does not know this call refuses it, and allows the older ones.
         """

@@ -230,7 +230,7 @@ class Walk:
         return _Open(iter(rows), fd if hold else None, unsized)
 
     def _scan(self, fd: int) -> list[os.DirEntry[str]]:
-        """Return what an open folder holds, as much of it as the walk may look at."""
+        """Return the entries of an open folder, as many as the walk may look at."""
         with os.scandir(fd) as scan:
             found = list(islice(scan, self._max_entries - self._seen + 1))
         self._seen += len(found)
@@ -240,7 +240,7 @@ class Walk:
         return found
 
     def _in_turns(self, wanted: Wanted, folder: str, names: list[str]) -> Collection[str]:
-        """Return which of many names in a folder are wanted, with looks at the clock."""
+        """Return the wanted names of a folder, or stop at the deadline."""
         told: set[str] = set()
         for at in range(0, len(names), _AT_ONCE):
             if self._is_late():
@@ -251,7 +251,7 @@ class Walk:
     def _rows(
         self, folder: _Below, fd: int, found: list[os.DirEntry[str]], told: Collection[str] | None, has_rules: bool
     ) -> tuple[list[tuple[object, Entry | _Below]], bool]:
-        """Return what an open folder holds in order: rows, and folders to read when it is their turn.
+        """Return the entries of an open folder in order: rows, and folders to read when it is their turn.
 
         And whether sizes are to be looked up yet. told: the names of those entries that are yielded; None for all.
         """
@@ -347,7 +347,7 @@ def read_rules(dir_fd: int, most: int = MAX_BYTES) -> bytes:
 
 
 def rules_above(place: JailedPath) -> bytes:
-    """Return what the .gitignore files above a folder say, up to the root, as one that would stand in the root.
+    """Return the rules of the .gitignore files above a folder, up to the root, as one file in the root.
 
     Empty where there is nothing to heed. A pattern that git cannot read is in it, and is left to the reader.
     """

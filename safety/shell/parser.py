@@ -26,7 +26,7 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def parse(text: str, shell: str) -> Script:
-    """Return what text runs in shell (bash, zsh, ksh, dash, sh). RefusedError when that is not certain."""
+    """Return the commands that a text runs in shell (bash, zsh, ksh, dash, sh). RefusedError when that is not certain."""
     script = Script()
     Grammar(text, shell, script).program()
     return script

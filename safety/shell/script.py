@@ -100,7 +100,7 @@ class Value:
         self.shape.append("a")
 
     def word(self, raw: str) -> Word:
-        """Return what has been collected, as the word written raw."""
+        """Return the collected text as a raw word."""
         text, shape = "".join(self.parts), "".join(self.shape)
         glob = any(c in shape for c in "*?") or ("[" in shape and text not in ("[", "[["))
         brace = "{" in shape and ("," in shape or ".." in shape)

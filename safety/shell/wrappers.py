@@ -137,7 +137,7 @@ FIND_EXEC = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
 
 def unwrapped(name: str, wrapper: Wrapper, words: list[Word]) -> list[Word]:
-    """Return what is left behind the options and operands of a wrapper."""
+    """Return the words behind the options and operands of a wrapper."""
     while words:
         text = literal(name, words[0])
         if text == "--":

@@ -74,7 +74,7 @@ class Url:
         return f"{self.scheme}://{self.authority}{self.target}"
 
     def joined(self, location: str) -> "Url":
-        """Return where a redirect leads, judged anew. ToolError(url_blocked)."""
+        """Return the target of a redirect, judged anew. ToolError(url_blocked)."""
         if len(location) > MAX_URL or _MALFORMED.search(location):
             raise _blocked(location, "the redirect is malformed")
         try:

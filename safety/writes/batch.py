@@ -325,7 +325,7 @@ def _swap_back(item: _Item, dir_fd: int, name: str) -> Outcome:
 
 
 def _not_all_back(failure: ToolError, trouble: Sequence[str]) -> ToolError:
-    """Return what is to be told of a failure after which not all is as before."""
+    """Return the error for a failure that left something changed."""
     more = f"; and {len(trouble) - _TOLD} more" if len(trouble) > _TOLD else ""
     return ToolError(
         Code.REFUSED, f"{failure.error}; {'; '.join(trouble[:_TOLD])}{more}", "the rest is as before; read those again"

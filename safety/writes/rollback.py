@@ -67,7 +67,7 @@ def remove_again(dir_fd: int, spare: str, name: str, put: FileVersion) -> Outcom
 
 
 def not_back(place: JailedPath, spare: str, failure: OSError) -> ToolError:
-    """Return what is to be told where something could not get its place again, or something else could not leave it."""
+    """Return the error for something that could not be put back."""
     kept = place.folder().child(spare).shown
     return ToolError(
         Code.REFUSED,
@@ -77,7 +77,7 @@ def not_back(place: JailedPath, spare: str, failure: OSError) -> ToolError:
 
 
 def stays_mixed(place: JailedPath) -> ToolError:
-    """Return what is to be told of Outcome.MIXED."""
+    """Return the error for Outcome.MIXED."""
     message = f"{place.shown} has just changed, and again since it was written; it stays so"
     return ToolError(Code.FILE_CHANGED, message, "read it again")
 

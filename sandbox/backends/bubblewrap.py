@@ -113,7 +113,7 @@ def arguments(job: Job, *, bwrap: str, extra: Sequence[str] = ()) -> list[str]:
 
 
 def _with_environment(job: Job) -> list[str]:
-    """Return what starts the program with its variables, of which the gate before it has none."""
+    """Return the command that starts the program with its variables, which the gate before it lacks."""
     env = dict(job.env) | {"TMPDIR": "/tmp"}  # noqa: S108 - the sandbox's own
     argv = program(job)
     if "=" in argv[0]:

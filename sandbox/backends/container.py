@@ -157,7 +157,7 @@ class Container:
         return death_by_status(done, job.limits, told)
 
     def _complaint(self, done: Finished) -> str | None:
-        """Return what the engine itself says, which starts as programs hardly do: `Error: ` or `docker: `."""
+        """Return the message of the engine itself, which starts as programs hardly do: `Error: ` or `docker: `."""
         lines = done.stderr.text.strip().splitlines()
         return next((line for line in lines if line.startswith(("Error: ", f"{self._engine}: "))), None)
 
@@ -267,7 +267,7 @@ def _ulimits(limits: Limits) -> list[tuple[str, int, int]]:
 
 
 def _most_processes() -> int | None:
-    """Return how many processes podman may let a user have; None off Linux.
+    """Return the number of processes podman may let a user have; None off Linux.
 
     podman sets a million where it is told nothing, also where a root may not raise its own limit, and keeps to the
     number of process ids itself.

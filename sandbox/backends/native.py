@@ -113,7 +113,7 @@ class Native:
 
 
 def missing_features(abi: int) -> tuple[str, ...]:
-    """Return what is not contained without namespaces under a Landlock ABI."""
+    """Return the gaps without namespaces under a Landlock ABI."""
     return (SEEN_OUTSIDE,) if abi >= _SIGNALS_ABI else (SEEN_OUTSIDE, SIGNALS_OUTSIDE)
 
 
@@ -184,7 +184,7 @@ def _lower_processes(pid: int, most: int) -> None:
 
 
 def _tasks_of_user() -> int:
-    """Return how many threads run as the user that programs will run as."""
+    """Return the number of threads of the user that programs will run as."""
     user = NOBODY if privileges.can_become(NOBODY) else os.getuid()
     count = 0
     for name in os.listdir("/proc"):

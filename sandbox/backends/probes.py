@@ -43,7 +43,7 @@ class Bait:
         self._looks.append((name, look))
 
     def successes(self) -> list[str]:
-        """Return what the attack achieved."""
+        """Return the results of the attack."""
         return [name for name, look in self._looks if look()]
 
 

@@ -65,7 +65,7 @@ def supervise(order: Order, control: int, data: int, body: Callable[[socket.sock
 
 
 def _wait(child: int, heard: int, link: socket.socket, seconds: float) -> tuple[int, resource.struct_rusage]:
-    """Return how the child ended; kill it when the caller asks, is gone, or is long overdue."""
+    """Return the end of the child; kill it when the caller asks, is gone, or is long overdue."""
     poll = select.poll()
     poll.register(heard, select.POLLIN)
     poll.register(link, select.POLLIN)

@@ -47,7 +47,7 @@ def encode(value: object) -> list[bytes]:
 
 
 def body_size(prefix: bytes | bytearray) -> int:
-    """Return how many bytes follow a prefix."""
+    """Return the length after a prefix."""
     text, blobs = PREFIX.unpack(prefix)
     return int(text) + int(blobs)
 

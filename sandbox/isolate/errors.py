@@ -43,7 +43,7 @@ class UnsupportedPlatformError(Error):
 
 
 def words_of(error: BaseException) -> str:
-    """Return what an exception says, also where it fails to say it."""
+    """Return the text of an exception, also where it fails to say it."""
     try:
         return str(error)
     except Exception as failure:  # noqa: BLE001 - the code of a foreign class

@@ -303,7 +303,7 @@ def _start(order: Order, start: Callable[[socket.socket, socket.socket], int]) -
 
 
 def _threads() -> int:
-    """Return how many threads this process has. One that was joined may still be on its way out; it gets a moment."""
+    """Return the number of threads of this process. One that was joined may still be on its way out; it gets a moment."""
     until = time.monotonic() + _LEAVING
     while True:
         try:

@@ -301,7 +301,7 @@ class ProgramSupervisor:
             self._report(self.status, resource.getrusage(resource.RUSAGE_CHILDREN))
 
     def _heard(self) -> bytes:
-        """Return what the server asks for; nothing where it is gone."""
+        """Return the request of the server; nothing where it is gone."""
         try:
             return self.control.recv(64)
         except OSError:

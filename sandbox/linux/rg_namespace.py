@@ -210,7 +210,7 @@ def _owned(owner: contextlib.ExitStack, fd: int) -> int:
 
 
 def _folder(cwd: str) -> dict[str, Any]:
-    """Return what an order says of the folder behind /proc/self/fd/N. Raises NotStarted for a path that is too long."""
+    """Return the words of a request about the folder behind /proc/self/fd/N. Raises NotStarted for a path that is too long."""
     try:
         seen = os.stat(cwd)
         return {"cwd": os.readlink(cwd), "folder": [seen.st_dev, seen.st_ino]}

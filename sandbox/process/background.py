@@ -82,7 +82,7 @@ class BackgroundProcess:
 
     @property
     def status(self) -> Status:
-        """Return how the process stands; killed is what a signal ended."""
+        """Return the state of the process; killed: ended by a signal."""
         if self.ended is None:
             return "running"
         return "killed" if self._killed or (self._ended and self._ended.signal) else "exited"

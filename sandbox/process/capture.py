@@ -67,7 +67,7 @@ class HeadTailBuffer:
 
 
 def _cut_at_end(data: bytes) -> int:
-    """Return how many bytes at the end begin a character without finishing it."""
+    """Return the number of bytes at the end that begin a character without finishing it."""
     for back in range(1, min(_LEADS, len(data)) + 1):
         byte = data[-back]
         if byte >= 0xC0:
@@ -79,7 +79,7 @@ def _cut_at_end(data: bytes) -> int:
 
 
 def _cut_at_start(data: bytes) -> int:
-    """Return how many bytes at the start can only belong to a character that began earlier."""
+    """Return the number of bytes at the start that can only belong to a character that began earlier."""
     count = 0
     while count < min(_LEADS, len(data)) and 0x80 <= data[count] < 0xC0:
         count += 1

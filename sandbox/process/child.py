@@ -111,7 +111,7 @@ class StartedByPopen:
 
 
 def ended_with(code: int, usage: Usage | None = None) -> Ended:
-    """Return what an exit status says or, below zero, the number of a signal."""
+    """Return the meaning of an exit status or, below zero, the number of a signal."""
     usage = usage or Usage()
     return Ended(code, None, usage) if code >= 0 else Ended(128 - code, -code, usage)
 

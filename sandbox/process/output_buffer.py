@@ -28,7 +28,7 @@ class OutputBuffer:
         self.total = 0
 
     def __len__(self) -> int:
-        """Return how many bytes wait."""
+        """Return the number of waiting bytes."""
         return len(self._bytes)
 
     @property
@@ -47,7 +47,7 @@ class OutputBuffer:
         return True
 
     def peek(self) -> str:
-        """Return what take() would, without taking it."""
+        """Return the text of take(), without taking it."""
         self._cut()
         return self._text(self._cleaner.copy())
 

@@ -31,7 +31,7 @@ class Process(NamedTuple):
 
 
 def look(pid: int) -> Process | None:
-    """Return what the system says about pid, or None when there is no such process."""
+    """Return the process pid, or None when there is none."""
     try:
         raw = _content(f"/proc/{pid}/stat")
     except OSError:

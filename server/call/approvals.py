@@ -68,7 +68,7 @@ async def no_prompt(about: str, question: str, digest: str) -> None:
 
 
 async def digest(tool: str, arguments: Mapping[str, Any]) -> str:
-    """Return what binds an answer to one exact call. Other calls go on meanwhile, however long the arguments are."""
+    """Return the digest that binds an answer to one exact call. Other calls go on meanwhile, however long the arguments are."""
     return await to_thread.run_sync(_digest, tool, arguments)
 
 

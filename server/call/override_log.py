@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 def unsafe_logger(setting: Any) -> Logger | None:
-    """Return what receives (tool, detail) of each override; ConfigError for a function that cannot be loaded."""
+    """Return the function that receives (tool, detail) of each override; ConfigError for a function that cannot be loaded."""
     if setting is None or callable(setting):
         return setting  # type: ignore[no-any-return]
     if setting == "stderr":

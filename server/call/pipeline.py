@@ -170,7 +170,7 @@ class Pipeline:
         call.judging = self._judging(call, granted)
 
     def _judging(self, call: Call, granted: bool) -> GuardContext:
-        """Return what the guards of a call share. granted: whether `unsafe` is, where it asks for that."""
+        """Return the context of the guards of a call. granted: whether `unsafe` is, where it asks for that."""
         if not _asks_unsafe(call):
             return GuardContext(self._policy)
         if not granted:

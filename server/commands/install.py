@@ -44,7 +44,7 @@ def _home(*parts: str) -> Callable[[Path, str], Path]:
 
 
 def _user_folder(*parts: str) -> Callable[[Path, str], Path]:
-    """Return what finds a file in the folder where desktop programs keep their settings."""
+    """Return the function that finds a file in the folder where desktop programs keep their settings."""
 
     def find(home: Path, platform: str) -> Path:
         folder = "Library/Application Support" if platform == "darwin" else ".config"

@@ -69,7 +69,7 @@ class Config(Settings):
         return tuple(path for path in own if path is not None)
 
     def http_settings(self) -> "HttpSettings":
-        """Return what the http and sse transports need; transport is one of them."""
+        """Return the settings of the http and sse transports; transport is one of them."""
         from ..transports.http.bearer import digests
         from ..transports.http.settings import HttpSettings
 

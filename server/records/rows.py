@@ -88,7 +88,7 @@ def start_row(started: Started, iteration: int) -> Row:
 
 
 def end_row(finished: Finished, at: datetime, most: int) -> Row:
-    """Return what the row of a call says of its end; most: characters of output that are kept."""
+    """Return the fields of a call's row about its end; most: characters of output that are kept."""
     message = finished.error_message
     return {
         "status": finished.status.value,

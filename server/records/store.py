@@ -328,12 +328,12 @@ def _turn(folder: Path) -> Iterator[None]:
 
 
 def _sides(path: Path) -> tuple[str, str]:
-    """Return where SQLite keeps the log of a file, and the index of that."""
+    """Return the paths of SQLite's log of a file, and of its index."""
     return f"{path}-wal", f"{path}-shm"
 
 
 def _identity(path: str | Path) -> tuple[int, int] | None:
-    """Return what tells a file from every other one, as long as it is open; None where there is none."""
+    """Return the identity of a file while it is open; None where there is none."""
     try:
         seen = os.stat(path)
     except OSError:

@@ -70,7 +70,7 @@ class Resources:
         return t.ListResourceTemplatesResult(resource_templates=[process])
 
     async def read(self, owner: str, ctx: Context, uri: str) -> t.ReadResourceResult:
-        """Return what lies at a URI; MCPError where nothing does."""
+        """Return the resource at a URI; MCPError where there is none."""
         text = (self._todos(owner) or None) if uri == TODOS else self._output(owner, uri)
         if text is None:
             raise _unknown(ctx, uri)

@@ -46,7 +46,7 @@ class Updates:
         self._audiences: dict[str, _Audience] = {}
 
     def is_subscribed(self, owner: str) -> bool:
-        """Return whether an owner ever asked to hear of anything."""
+        """Return True if an owner ever subscribed to anything."""
         return owner in self._audiences
 
     def changed(self, owner: str, event: ServerEvent) -> None:

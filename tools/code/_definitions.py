@@ -61,7 +61,7 @@ def wanted(
 
 
 def rank(definition: Definition, query: str, match: Match) -> int | None:
-    """Return how near a definition comes to a query: 0 is its name, then its name in another case, a beginning, a part, letters
+    """Return the distance of a definition from a query: 0 is its name, then its name in another case, a beginning, a part, letters
     in order; None where it does not match."""
     low = query.casefold()
     names = [definition.name, definition.name.rpartition(".")[2]]

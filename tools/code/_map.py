@@ -75,7 +75,7 @@ def ranked(tree: Tree, kind: str | None, stop: Callable[[], bool]) -> RankedMap 
 
 
 def _weights(tree: Tree, stop: Callable[[], bool]) -> dict[tuple[int, int], float]:
-    """Return what definitions are worth, by the number of the file and the checksum of the name.
+    """Return the weights of definitions, by the number of the file and the checksum of the name.
 
     A name that another file mentions counts one, and a tenth for each mention up to ten, divided by the files that define it. A
     name inside of another definition counts less, and only where the file that mentions it also mentions a name at the top of

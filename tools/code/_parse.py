@@ -38,7 +38,7 @@ Parsed = tuple[str, int, bytes, bytes]
 
 
 def parsed(files: list[tuple[str, bytes]], references: bool, seconds: float = MAX_SECONDS) -> list[Parsed]:
-    """Return what each of some files defines and mentions. files: (language, content)."""
+    """Return the definitions and mentions of each file. files: (language, content)."""
     return [_parsed(language, data, references, seconds) for language, data in files]
 
 

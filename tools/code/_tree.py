@@ -62,11 +62,11 @@ class Tree:
 
     @property
     def state(self) -> object:
-        """Return what is equal for two trees of the same files in the same states."""
+        """Return the fingerprint of a tree: its files and their states."""
         return self.prefix, self.notes, tuple(source for source, _ in self.files)
 
     def shown(self, source: Source) -> str:
-        """Return how results name a file."""
+        """Return the name of a file in results."""
         return self.prefix + visible_name(source.path)
 
 
@@ -80,7 +80,7 @@ class Outlines:
     _lock: Lock = field(default_factory=Lock)
 
     def get(self, root: str, source: Source) -> Parsed | None:
-        """Return what is known of a file in this state."""
+        """Return the facts known of a file in this state."""
         with self._lock:
             found = self._kept.get((root, source.path))
             if found is None or found[0] != source.version:
@@ -100,7 +100,7 @@ class Outlines:
                 self._size -= _weight(self._kept.popitem(last=False)[1][1])
 
     def made_of(self, tree: Tree, folder: str, kind: str | None, make: Callable[[], T]) -> T:
-        """Return what was made of a tree in the same state for this kind, or make it."""
+        """Return the cached value of this kind for a tree in the same state, or make it."""
         state = tree.state
         with self._lock:
             known = self._maps.get((folder, kind))
@@ -128,7 +128,7 @@ async def tree(
     outlines: Outlines,
     progress: Progress,
 ) -> Tree:
-    """Return what the files below a folder define, as far as the time allows. ToolError not_a_directory, path_denied."""
+    """Return the definitions of the files below a folder, as far as the time allows. ToolError not_a_directory, path_denied."""
     deadline = time.monotonic() + TREE_SECONDS
     walk = Walk(
         folder,
@@ -228,7 +228,7 @@ def _read(top: JailedPath, batch: Sequence[Source], stop: IsCancelled) -> list[t
 
 
 async def _outlined(parser: Worker, contents: list[tuple[Source, bytes]]) -> list[tuple[Source, Parsed]]:
-    """Return what some files define. Where the worker dies of them, each is tried by itself."""
+    """Return the definitions of some files. Where the worker dies of them, each is tried by itself."""
     files = [(source.language, data) for source, data in contents]
     try:
         outlines = await parser.call(parsed, files, True, deadline=BATCH_SECONDS)

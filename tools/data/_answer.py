@@ -33,7 +33,7 @@ _CODES = {"json": Code.BAD_JSON, "yaml": Code.BAD_YAML, "toml": Code.BAD_TOML}
 async def answer(
     form: Format, parser: Worker, path: JailedPath | None, inline: str | None, query: str | None, option: int = 0
 ) -> Text:
-    """Return what a query leads to in a file or in a text, of which one is given.
+    """Return the result of a query of a file or a text, of which one is given.
 
     option: for YAML which document, for JSON whether each line is one.
     """
@@ -103,7 +103,7 @@ def answered(form: Format, data: bytes, query: str | None, option: int) -> tuple
 
 
 def _position(form: Format, text: str, option: int, place: paths.Place) -> tuple[int, int] | None:
-    """Return where in a text the value at a place begins; None for TOML, whose tables lie scattered."""
+    """Return the position in a text of the value at a place; None for TOML, whose tables lie scattered."""
     if form == "json":
         from . import _json
 

@@ -76,7 +76,7 @@ def _float(literal: str) -> float:
 
 
 def _near(text: str, literal: str, line: int) -> str:
-    """Return where a number or a name stands outside of strings."""
+    """Return the places of numbers and names outside of strings."""
     # A pattern of a million digits would take seconds to compile.
     searched = re.compile(rf'"(?:[^"\\]|\\.)*"|(?P<it>{re.escape(literal[:40])})')
     for found in searched.finditer(text):
@@ -143,7 +143,7 @@ def located(text: str, place: Place, lines: bool = False) -> tuple[int, int] | N
 
 
 def _member(decoder: json.JSONDecoder, text: str, at: int, wanted: str | int) -> int | None:
-    """Return where a member of the container at a character begins; of equal keys the last."""
+    """Return the start of a member of the container at a character; of equal keys the last."""
     found, count = None, 0
     at = _skip(text, at + 1)
     while text[at] not in "]}":

@@ -97,7 +97,7 @@ def _bad(text: str, at: int, expected: str) -> ToolError:
 
 
 def evaluated(document: Any, steps: tuple[Step, ...], query: str | None, most: int = MAX_VISITS) -> Found:
-    """Return what a query leads to; null for what is not there. most: values that it may look at.
+    """Return the value of a query; null for one that is not there. most: values that it may look at.
 
     WrongKind, ToolError output_limit.
     """
@@ -176,7 +176,7 @@ def shown_place(place: Place) -> str:
 
 
 def kind(value: Any) -> str:
-    """Return what a value is, in words."""
+    """Return the kind of a value, in words."""
     match value:
         case dict():
             return "an object"

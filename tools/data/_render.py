@@ -79,7 +79,7 @@ class _Printer:
 
 
 def way_on(value: Any) -> str:
-    """Return how to ask for a part of a value that is too long for one answer: its members and their sizes."""
+    """Return the hint for asking for a part of a value that is too long for one answer: its members and their sizes."""
     match value:
         case dict():
             members = [f"{_name(key)} ({_size(member)})" for key, member in list(value.items())[:_NAMED]]

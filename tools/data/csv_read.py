@@ -50,7 +50,7 @@ async def csv_read(
 
 
 def _way_on(offset: int, head: str) -> str:
-    """Return how to read on behind a head of an answer: at the row of which not all may be in it."""
+    """Return the hint for reading on behind the head of an answer: at the row of which not all may be in it."""
     last = offset
     for number in _ROW.findall(head):
         # A cell may have a line of this form.

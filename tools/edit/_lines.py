@@ -106,7 +106,7 @@ class Document:
         return starts
 
     def _occurrences(self, block: Block) -> list[int]:
-        """Return where a block stands in its surroundings, overlapping ones too."""
+        """Return the places of a block in its surroundings, overlapping ones too."""
         sought = (*block.before, *block.lines, *block.after)
         return [start + len(block.before) for start in blocks.find(sought, self._lines, blocks.MOST + 1)]
 
@@ -140,7 +140,7 @@ class Document:
         )
 
     def _length(self, start: int, end: int) -> int:
-        """Return how many characters some lines have, with their ends."""
+        """Return the number of characters of some lines, with their ends."""
         return self._starts[end] - self._starts[start]
 
 

@@ -167,7 +167,7 @@ class Files:
 
 
 def literal(pattern: str, replacement: str) -> Callable[[bytes], Replacement]:
-    """Return what replaces a text, taken literally, in the bytes of a file. ToolError bad_pattern; its own too_large."""
+    """Return the function that replaces a literal text in the bytes of a file. ToolError bad_pattern; its own too_large."""
     old, new = pattern.replace("\r\n", "\n"), replacement.replace("\r\n", "\n")
     try:
         old_bytes, new_bytes = old.encode(), new.encode()

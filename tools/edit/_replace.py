@@ -51,7 +51,7 @@ class NormalizedText:
         self.lf = text.replace("\r\n", "\n") if self._folds else text
 
     def original(self, offset: int) -> int:
-        """Return where a character of lf begins in the text; a folded CRLF begins at its CR."""
+        """Return the offset in the text of a character of lf; a folded CRLF begins at its CR."""
         return offset + bisect_left(self._folds, offset)
 
     def cut(self, start: int, end: int) -> str:
@@ -138,7 +138,7 @@ def line_numbers(text: str, offsets: Sequence[int]) -> list[int]:
 
 
 def occurrences(text: str, wanted: str, most: int = sys.maxsize) -> Sequence[int]:
-    """Return where a text occurs, from left to right without overlap; at most so many places."""
+    """Return the offsets of a text, from left to right without overlap; at most so many places."""
     starts = array("q")
     at = text.find(wanted)
     while at >= 0 and len(starts) < most:

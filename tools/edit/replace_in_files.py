@@ -96,7 +96,7 @@ class _Worker:
     attempt: float
 
     async def __call__(self, files: Sequence[File]) -> list[Replacement]:
-        """Return what each file comes to. ToolError bad_pattern, regex_timeout."""
+        """Return the result for each file. ToolError bad_pattern, regex_timeout."""
         try:
             return await self.parser.call(
                 substituted,

@@ -55,7 +55,7 @@ class _Lines:
 
 
 def apply(data: bytes, patch: FilePatch, go_on: Callable[[], object] = lambda: None) -> Applied:
-    """Return what a file comes to. go_on: asked before each hunk; raises to give up.
+    """Return the result for a file. go_on: asked before each hunk; raises to give up.
 
     Rejected where a hunk does not fit; ToolError binary_file.
     """
@@ -154,7 +154,7 @@ def _place(lines: Sequence[str], old: Sequence[str], hunk: Hunk, cursor: int, sh
 
 
 def _occurrences(lines: Sequence[str], old: Sequence[str], start: int, same: Callable[[str], str]) -> list[int]:
-    """Return where a block occurs, the first MAX_OCCURRENCES places. Linear also where lines repeat."""
+    """Return the places of a block, the first MAX_OCCURRENCES places. Linear also where lines repeat."""
     text = "\n" + "\n".join(map(same, lines[start:])) + "\n"
     block = "\n" + "\n".join(map(same, old)) + "\n"
     out: list[int] = []

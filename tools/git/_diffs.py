@@ -131,7 +131,7 @@ def parsed(text: str) -> list[FileDiff]:
 
 
 async def diff(git: GitReads, repo: Repository, *args: str, paths: Sequence[str] = ()) -> list[FileDiff]:
-    """Return what `git diff` shows."""
+    """Return the output of `git diff`."""
     done = await git.run(repo, "diff", *FLAGS, *prefixes(repo), *args, paths=paths)
     return parsed(done.text)
 

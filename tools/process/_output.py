@@ -38,7 +38,7 @@ class ProcessOutput(Record):
         return at_most(self.stdout) + at_most(self.stderr) + FORM
 
     def first_line(self) -> str:
-        """Return how the process stands."""
+        """Return the state of the process."""
         status = f"{self.id}: {self.status}" + ("" if self.exit_code is None else f", exit {self.exit_code}")
         return status if self.matched is None else f"{status}, {'matched' if self.matched else 'no match'}"
 

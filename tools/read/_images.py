@@ -38,7 +38,7 @@ class Header(TypedDict):
 
 
 def header(data: bytes) -> Header | None:
-    """Return what the header declares; None for other files and where it is cut off or senseless.
+    """Return the size in the header; None for other files and where it is cut off or senseless.
 
     The start of a file is enough, except for JPEG files with long metadata.
     """

@@ -121,7 +121,7 @@ def last_lines(fd: int, skip: int, end: int, count: int, feed: bytes, stop: IsCa
 
 
 def count_lines(fd: int, skip: int, feed: bytes, stop: IsCancelled, end: int | None = None) -> int:
-    """Return how many lines the file has, or what it holds before an offset; a last one without a line feed counts."""
+    """Return the number of lines of a file, or of its part before an offset; a last one without a line feed counts."""
     feeds, ended = 0, True
     for data in _chunks(fd, skip, stop, end):
         feeds += _count(data, feed)
@@ -155,7 +155,7 @@ def _next(data: bytes, at: int, feed: bytes) -> int:
 
 
 def _count(data: bytes, feed: bytes) -> int:
-    """Return how many line feeds the data holds."""
+    """Return the number of line feeds in the data."""
     return data.count(feed) if len(feed) == 1 else len(_split(data + b"\xff\xff", feed)) - 1
 
 

@@ -241,7 +241,7 @@ def by_content(head: bytes) -> str:
 
 
 def content_mode(mime: str) -> Mode:
-    """Return how content of a type is best handed on."""
+    """Return the best form for content of a type."""
     if mime.startswith("image/"):
         return "image"
     if _DOCUMENTS.match(mime):

@@ -172,13 +172,13 @@ def _rows(fd: int, names: Sequence[str], modes: Sequence[int], sizes: Sequence[i
 
 
 def _told(fd: int) -> dict[str, Kind]:
-    """Return what an open folder says that its entries are."""
+    """Return the kinds of the entries of an open folder."""
     with os.scandir(fd) as entries:
         return {entry.name: _kind(entry) for entry in islice(entries, MAX_ENTRIES)}
 
 
 def _not_files(entries: Sequence[os.DirEntry[str]]) -> dict[str, Kind]:
-    """Return what the folder says that those of some entries are, by name, which are no files."""
+    """Return the kinds of those entries that are no files, by name."""
     others = entries
     with suppress(OSError):
         # Nearly all are, and one call for each of them is enough.

@@ -37,7 +37,7 @@ class SandboxResult(ExecResult):
     _files: tuple[LeftFile, ...] = PrivateAttr(default=())
 
     def first_line(self) -> str:
-        """Return how the program ended, and whether the sandbox contains less than it should."""
+        """Return the first line: how the program ended, and what the sandbox lacks."""
         line = super().first_line().replace("(killed)", "(sandbox killed)")
         return f"{line} [degraded: {'; '.join(self.degraded_reasons)}]" if self.degraded else line
 

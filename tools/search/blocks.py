@@ -17,7 +17,7 @@ def split(lines: Sequence[str]) -> list[str]:
 
 
 def find(block: Sequence[str], lines: Iterable[str], most: int = MOST) -> list[int]:
-    """Return where a block begins, 0-based, overlapping occurrences included; at most so many.
+    """Return the 0-based starts of a block, overlapping occurrences included; at most so many.
 
     All lines are compared without the white space around them. ToolError too_large.
     """
@@ -42,7 +42,7 @@ def find(block: Sequence[str], lines: Iterable[str], most: int = MOST) -> list[i
 
 
 def find_once(block: Sequence[str], lines: Sequence[str], name: str) -> int:
-    """Return where a block begins that has to occur exactly once; name is the argument it came in."""
+    """Return the start of a block that has to occur exactly once; name is the argument it came in."""
     starts = find(block, lines)
     if not starts:
         raise ToolError(

@@ -53,7 +53,7 @@ class Glob:
         self._enters = None if ways == {_EVERYWHERE_VISIBLE} else _compiled(ways)
 
     def meant(self, folder: str, names: Sequence[str]) -> Collection[str]:
-        """Return which of the names in a folder are meant. folder: a relative path, or ""."""
+        """Return the included names of a folder. folder: a relative path, or ""."""
         # This runs for each folder of a walk.
         prefix = folder + "/" if folder else ""
         if self._folder and not self._folder(prefix):
@@ -102,7 +102,7 @@ def _path(parts: Sequence[str], name: str, hidden: bool) -> str:
 def _folder(
     alternatives: Iterable[Sequence[str]], name: str, hidden: bool
 ) -> Callable[[str], re.Match[str] | None] | None:
-    """Return what tells whether files right in a folder, with `/` at its end, can be meant; None where most can be."""
+    """Return a test for files right in a folder, with `/` at its end; None where most are included."""
     if any(parts[-1] == DEEP for parts in alternatives) or all({*parts[:-1]} == {DEEP} for parts in alternatives):
         return None
     # A component matches no `/`, so what stands before the last one matches the folder.
@@ -168,7 +168,7 @@ def _braces(pattern: str) -> tuple[int, list[str], int] | None:
 
 
 def _class_end(pattern: str, at: int) -> int:
-    """Return where the character class that begins at `[` ends."""
+    """Return the end of the character class that begins at `[`."""
     end = at + 1
     if pattern[end : end + 1] in ("!", "^"):
         end += 1

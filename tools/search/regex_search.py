@@ -107,7 +107,7 @@ def read_searchable(scope: Scope, path: str) -> bytes | None:
 
 
 def _before_nul(data: bytes) -> bytes | None:
-    """Return what is searched of a file below a folder, as ripgrep does: nothing behind a NUL, of a small file nothing at all."""
+    """Return the searched part of a file below a folder, as ripgrep does: nothing behind a NUL, of a small file nothing at all."""
     at = -1 if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else data.find(b"\0")
     if at < 0:
         return data

@@ -63,7 +63,7 @@ def matches_in(
 
 
 def _edge(escape: re.Match[str]) -> str:
-    """Return what the engine takes for an escape; it does not know those of the other engine for the edges of words."""
+    """Return the engine's form of an escape; it does not know those of the other engine for the edges of words."""
     return {r"\<": r"\b(?=\w)", r"\>": r"\b(?<=\w)"}.get(escape[0], escape[0])
 
 

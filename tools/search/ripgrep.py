@@ -45,7 +45,7 @@ Cut = str | None
 
 
 def _key(path: str, full: bool) -> str:
-    """Return what paths are sorted by.
+    """Return the sort key of paths.
 
     full: not all were looked for. Then they are in ripgrep's order, name by name, so that nothing is left out before the last.
     """
@@ -116,7 +116,7 @@ class Rg:
         return [f"--max-filesize={MAX_BYTES}"] if self.sizes is None else []
 
     async def _too_large(self, paths: Iterable[str], cut: Cut) -> set[str]:
-        """Return which files with a hit should not have been searched. Raises TooLarge where time is left to search again."""
+        """Return the files with a hit that should not have been searched. Raises TooLarge where time is left to search again."""
         large = await self.sizes.too_large(paths) if self.sizes else set[str]()
         if large and not cut:
             raise TooLarge
@@ -153,7 +153,7 @@ class Rg:
     async def _rows(
         self, query: Query, arguments: list[str], cap: int, progress: Progress
     ) -> tuple[list[Row], bool, Cut]:
-        """Return what was found, whether there was more, and why the search ended early."""
+        """Return the matches, whether there were more, and why the search ended early."""
         found: list[Row] = []
         matches = 0
         async with self.run(*arguments) as run, aclosing(_records(run)) as records:
@@ -247,7 +247,7 @@ class Rg:
             return sorted(found), _judged(run, await run.wait(), shown)
 
     async def matching(self, texts: list[str], query: Query) -> tuple[list[int], Cut]:
-        """Return which of some one-line texts the pattern matches, by index and in their order, and why it ended early."""
+        """Return the indexes of the one-line texts that match, in order, and why the search ended early."""
         # Where a match could lie over two of them, what divides them is a NUL.
         divided = b"\0" if query.spans else b"\n"
         argv = [

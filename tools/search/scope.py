@@ -66,7 +66,7 @@ class Scope:
         )
 
     def shown(self, relative: str) -> str:
-        """Return how results name a file below the folder: on one line, and without bytes that are no text."""
+        """Return the name of a file below the folder in results: on one line, and without bytes that are no text."""
         return self._prefix + visible_name(relative)
 
     @cached_property
@@ -105,7 +105,7 @@ class Scope:
             os.close(fd)
 
     def ripgrep(self) -> "RgScope":
-        """Return how ripgrep is kept to this scope. Reads the .gitignore files above the folder."""
+        """Return the arguments that keep ripgrep to this scope. Reads the .gitignore files above the folder."""
         if self.file is not None:
             return RgScope(self.folder, "./", f"./{self.file}", ("--no-ignore", "--hidden", *self._as_text()))
         arguments = ["--hidden"]

@@ -29,7 +29,7 @@ class Sizes:
             self._large[path] = self._is_large(path)
 
     async def too_large(self, paths: Iterable[str]) -> set[str]:
-        """Return which of the files are too large."""
+        """Return the files that are too large."""
         asked = set(paths)
         rest = asked - self._large.keys()
         if rest:

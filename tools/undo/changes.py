@@ -85,7 +85,7 @@ class Renewed:
             self._former.popitem(last=False)
 
     def state(self, status: stat_result) -> tuple[int, int]:
-        """Return what identifies the content of a file in signatures: size and time, those of before where put back."""
+        """Return the identity of a file's content in signatures: size and time, those of before where put back."""
         return self._of(FileVersion.of(status))
 
     def _of(self, seen: FileVersion) -> tuple[int, int]:

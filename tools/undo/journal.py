@@ -75,7 +75,7 @@ class History:
                 self._others.popitem(last=False)
 
     def journal(self, call_id: str, tool: str, limit: int) -> "Journal":
-        """Return what one call writes into. limit: bytes that are kept for it."""
+        """Return the journal of one call. limit: bytes that are kept for it."""
         return Journal(self, Entry(call_id, tool), min(limit, MAX_BYTES))
 
     def find(self, call_id: str) -> Entry | None:
@@ -95,7 +95,7 @@ class History:
             return signature(dir_fd, name, self.renewed.state)
 
     def left(self, place: JailedPath) -> str:
-        """Return what signed() does for an entry that has just come; empty, so that undo refuses, where that fails.
+        """Return the signature of an entry that has just come; empty, so that undo refuses, where that fails.
 
         What is done cannot fail any more.
         """
@@ -139,7 +139,7 @@ class Journal:
 
     @property
     def left(self) -> int:
-        """Return how many bytes of former content this call may still keep."""
+        """Return the bytes of former content that this call may still keep."""
         return max(0, self._limit - self.entry.size)
 
     def replace(
@@ -242,7 +242,7 @@ def put(written: Written, before: Content | None = None) -> Put:
 
 
 def content_after(changed: Changed) -> Content | None:
-    """Return what a change left."""
+    """Return the content after a change."""
     change = changed.change
     if change.data is None:
         return None
@@ -251,7 +251,7 @@ def content_after(changed: Changed) -> Content | None:
 
 
 def current(place: JailedPath, limit: int) -> Content | None:
-    """Return what a place without links on the way holds; None where nothing is.
+    """Return the content of a place without links on the way; None where nothing is.
 
     Its data is left out above limit bytes, and for what is neither a file nor a link; then the etag is empty. ToolError
     path_denied, file_changed.
@@ -283,7 +283,7 @@ def current(place: JailedPath, limit: int) -> Content | None:
 
 
 def identified(place: JailedPath) -> Content | None:
-    """Return what current() does, without the data of a file, whatever its size. ToolError as there, not_a_file."""
+    """Return the same as current(), without the data of a file, whatever its size. ToolError as there, not_a_file."""
     content = current(place, 0)
     if content is None or content.etag:
         return content

@@ -82,7 +82,7 @@ def _held(entry: Entry) -> Iterator[None]:
 
 
 def _checked(entry: Entry, history: History) -> Contents:
-    """Return what each file holds that is to change. ToolError changed_since unless all is as the call left it."""
+    """Return the content of each file that is to change. ToolError changed_since unless all is as the call left it."""
     left: dict[Path, tuple[JailedPath, Content | Moved | Made | None]] = {}
     for step in entry.steps:
         match step:

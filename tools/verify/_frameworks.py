@@ -108,7 +108,7 @@ def chosen(
     ignored: Collection[str],
     files: str | None = None,
 ) -> Suite:
-    """Return how the nearest project at or above a path runs the tests there; of the base without one.
+    """Return the command of the nearest project at or above a path that runs the tests there; of the base without one.
 
     filter: part of the names of tests. files: for unittest, a pattern of file names.
 
@@ -150,7 +150,7 @@ def suite_of(
     folder: JailedPath | None = None,
     files: str | None = None,
 ) -> Suite:
-    """Return how a framework runs the tests of a project below path that match filter.
+    """Return the command by which a framework runs the tests of a project below path that match filter.
 
     folder: where the project is, None for the base. ToolError: not_found for a missing path, invalid_args where a
     framework has no choice by name.

@@ -31,7 +31,7 @@ class Summary(Protocol):
         ...
 
     def counts(self) -> Counts | None:
-        """Return how many tests passed and failed; None where the runner did not say."""
+        """Return the number of tests that passed and failed; None where the runner did not say."""
         ...
 
 
@@ -74,7 +74,7 @@ class SummaryLines:
         self._lines[stream].feed(data)
 
     def counts(self) -> Counts | None:
-        """Return what the lines say."""
+        """Return the fields of the lines."""
         for lines in self._lines.values():
             lines.end()
         return next((counts for each in self._found.values() if (counts := self._read("\n".join(each)))), None)
@@ -102,13 +102,13 @@ class GoEvents:
             self._lines.feed(data)
 
     def counts(self) -> Counts | None:
-        """Return how the tests ended."""
+        """Return the headline of a test run."""
         self._lines.end()
         found = self._outcomes
         return Counts(found["pass"], found["fail"], 0, found["skip"]) if self._seen else None
 
     def printed(self) -> tuple[Stream, str]:
-        """Return what go would have printed, and the part of it that belongs to what failed."""
+        """Return the plain output of go, and the part of it that belongs to what failed."""
         return self._whole.done(clean), self._failed.done(clean).text
 
     def _line(self, line: bytes) -> None:

@@ -93,7 +93,7 @@ async def lint(
 
 
 def _by_rule(rules: Sequence[tuple[str, str]]) -> str:
-    """Return how often each rule was broken, the most frequent first, and where first."""
+    """Return the count of each broken rule, the most frequent first, and where first."""
     counts = Counter(rule for rule, _ in rules)
     first = {rule: place for rule, place in reversed(rules)}
     return "".join(f"{rule}: {count} (first: {first[rule]})\n" for rule, count in counts.most_common())
@@ -148,7 +148,7 @@ def _ruff(base: str, found: bytes) -> _Report:
 
 
 def _shown(listed: Finished, path: JailedPath | None) -> int | None:
-    """Return how many files with code ruff lists, or 1 for a file that was asked for by its path.
+    """Return the number of files with code that ruff lists, or 1 for a file that was asked for by its path.
 
     It also checks configuration files and takes Markdown, which most projects have whatever their language.
     """

@@ -45,7 +45,7 @@ FAILURES = (httpx.HTTPError, httpx.InvalidURL)
 
 
 def default_context() -> ssl.SSLContext:
-    """Return what checks certificates, by the authorities that come with the installation; no variable changes it."""
+    """Return the TLS context that checks certificates by the authorities that come with the installation; no variable changes it."""
     return httpx.create_ssl_context(trust_env=False)
 
 

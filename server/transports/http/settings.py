@@ -48,7 +48,7 @@ class HttpSettings:
         return f"[{self.host.strip('[]')}]" if ":" in self.host else self.host
 
     def host_rules(self) -> tuple[Authority, ...]:
-        """Return what a Host header may be."""
+        """Return the allowed values of a Host header."""
         if self.allowed_hosts:
             return tuple(filter(None, (parse_authority(text, rule=True) for text in self.allowed_hosts)))
         names = dict.fromkeys(("127.0.0.1", "localhost", "[::1]", self.url_host))
@@ -57,7 +57,7 @@ class HttpSettings:
         return tuple(filter(None, parsed))
 
     def origin_rules(self) -> tuple[Origin, ...]:
-        """Return what an Origin header may be: those allowed, and the server itself."""
+        """Return the allowed values of an Origin header, the server itself among them."""
         own = tuple(Origin(self.scheme, authority) for authority in self.host_rules())
         return own + tuple(filter(None, (parse_origin(text, rule=True) for text in self.allowed_origins)))
 

@@ -63,7 +63,7 @@ class Outbound:
             asked.answer.set_result(outcome)
 
     def progress(self, params: Mapping[str, Any]) -> Callable[[], Awaitable[None]] | None:
-        """Return what tells of the progress of a question, as a notification has it; None where nobody listens."""
+        """Return the sender of progress of a question; None where nobody listens."""
         token = as_request_id(params.get("progressToken"))
         asked = None if token is None else self._asked.get(coerce_request_id(token))
         return partial(_progressed, asked.on_progress, params) if asked and asked.on_progress else None
