@@ -7,7 +7,8 @@ roots, and a FIFO among them stops git for ever. So all parts that git reads are
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -27,7 +28,9 @@ _MAX_DEPTH = 20
 _TREES = ("objects", "refs", "logs", "reftable")
 _FILES = ("HEAD", "config", "config.worktree", "index", "packed-refs", "shallow", "commondir", "gitdir")
 _INFO = ("attributes", "exclude", "sparse-checkout", "grafts")
-_IN_WORK_TREE = (".gitignore", ".gitattributes", ".gitmodules", ".mailmap")
+_IN_FOLDERS = frozenset({".gitignore", ".gitattributes"})
+"""What git reads of every folder of a work tree."""
+_IN_WORK_TREE = (*sorted(_IN_FOLDERS), ".gitmodules", ".mailmap")
 
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _BRANCH = re.compile(r"refs/[^\x00-\x20\x7f~^:?*\[\\]{1,500}")
@@ -94,6 +97,24 @@ def find(folder: JailedPath, known: Times) -> Repository:
         f"{folder.shown} is in no git repository",
         "one that begins above the allowed folders is not used; repo names the folder that holds .git",
     )
+
+
+def special_file(tree: JailedPath, stop: Callable[[], bool]) -> str | None:
+    """Return the path, relative to a work tree, of a FIFO or device that git would read there; None where there is none.
+
+    It goes through every folder, so it is for a git that takes long.
+    """
+    top = tree.absolute
+    folders = [top]
+    while folders and not stop():
+        with suppress(OSError):
+            for entry in _entries(folders.pop()):
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.path != os.path.join(top, ".git"):
+                        folders.append(entry.path)
+                elif entry.name in _IN_FOLDERS and not (entry.is_symlink() or entry.is_file(follow_symlinks=False)):
+                    return os.path.relpath(entry.path, top)
+    return None
 
 
 class _Looking:

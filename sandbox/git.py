@@ -6,6 +6,7 @@ read, and a key that nobody here has heard of is harmless. Of the configuration,
 name and by value. The environment is replaced.
 """
 
+import asyncio
 import os
 import re
 import shutil
@@ -16,15 +17,16 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from threading import Event
 
 import anyio
 from anyio import to_thread
 
 from ..safety.errors import Code, ToolError, not_installed
-from ..safety.git_repo import Repository, Times, find
+from ..safety.git_repo import Repository, Times, find, special_file
 from ..safety.os_errors import refusal
 from ..safety.path_jail.roots import JailedPath
-from ..safety.text import clean
+from ..safety.text import clean, visible_name
 from .linux.zygote_client import Zygote
 from .process.capture import Capture
 from .process.runner import Finished, Limits, run
@@ -36,6 +38,11 @@ MEMORY = 2 * 2**30
 MAX_CONFIG = 2**20
 MAX_COPIED = 2**20
 """Bytes of the repository's configuration, and of other files that are copied."""
+LOOK_AFTER = 1.0
+"""Seconds after which a command may be waiting for a FIFO; a guess at what few commands take."""
+GRACE = 1.0
+"""Seconds in which a command that is ended takes its lock files away."""
+_WAITS = "special file"
 MAX_SHADOWS = 32
 """Repositories whose folder is kept for the next call."""
 
@@ -205,26 +212,42 @@ class Git:
         env: Mapping[str, str],
         stdin: bytes = b"",
         most: int = MAX_OUTPUT,
+        tree: JailedPath | None = None,
     ) -> Finished:
-        """Run git to its end. ToolError timeout."""
+        """Run git to its end. tree: the work tree that it reads. ToolError timeout, refused."""
         if self.settings.binary is None:
             raise not_installed("git")
-        done = await run(
-            self._zygote,
-            [self.settings.binary, "--no-pager", *args],
-            cwd=cwd,
-            env=env,
-            timeout=self.settings.timeout,
-            stdin=stdin,
-            capture=Capture(head=most, tail=0),
-            limits=Limits(memory=MEMORY, output=most),
-            clean=str,
-        )
+        special: list[str] = []
+        looking = asyncio.ensure_future(_look(tree, special)) if tree else None
+        try:
+            done = await run(
+                self._zygote,
+                [self.settings.binary, "--no-pager", *args],
+                cwd=cwd,
+                env=env,
+                timeout=self.settings.timeout,
+                stdin=stdin,
+                capture=Capture(head=most, tail=0),
+                limits=Limits(memory=MEMORY, output=most),
+                clean=str,
+                grace=GRACE,
+                inspect=lambda: _WAITS if special else None,
+            )
+        finally:
+            if looking:
+                looking.cancel()
+        if tree and done.killed_by == _WAITS:
+            raise ToolError(
+                Code.REFUSED,
+                f"the repository at {tree.shown} is not used: {visible_name(special[0])} is a special file,"
+                " for which git waits",
+                "replace it by a file",
+            )
         if done.timed_out:
             raise ToolError(
                 Code.TIMEOUT,
                 f"git {args[0]} took longer than {self.settings.timeout:g} s",
-                "narrow the path; a FIFO or a dead mount in the work tree also stops git",
+                "narrow the path; a dead mount in the work tree also stops git",
             )
         return done
 
@@ -440,7 +463,7 @@ class GitReads:
         shadow = await self._git.shadow(repo)
         env = self._git.environment(shadow, write=False)
         tail = [] if paths is None else ["--", *paths]
-        done = await self._git.run([command, *args, *tail], cwd=repo.work_tree.absolute, env=env)
+        done = await self._git.run([command, *args, *tail], cwd=repo.work_tree.absolute, env=env, tree=repo.work_tree)
         return _answer(done, command, shadow, codes, cut=cut)
 
 
@@ -518,6 +541,7 @@ class GitChange:
                 cwd=self.repo.work_tree.absolute,
                 env={**self._git.environment(self._shadow, write=True), **(env or {})},
                 stdin=stdin,
+                tree=self.repo.work_tree,
             )
             return _answer(done, command, self._shadow, codes, cut=False)
         raise AssertionError
@@ -526,6 +550,17 @@ class GitChange:
     def merging(self) -> bool:
         """Whether a merge, cherry-pick or revert waits for its commit."""
         return any(self._shadow.read(name) is not None for name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"))
+
+
+async def _look(tree: JailedPath, found: list[str]) -> None:
+    """Wait, then add what git would wait for in a work tree, if there is such a file."""
+    await anyio.sleep(LOOK_AFTER)
+    over = Event()
+    try:
+        if path := await to_thread.run_sync(special_file, tree, over.is_set, abandon_on_cancel=True):
+            found.append(path)
+    finally:
+        over.set()
 
 
 def _take_over(shadow: _Shadow, repo: Repository, lock: int, head: str) -> bool:

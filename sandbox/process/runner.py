@@ -22,6 +22,7 @@ Seen = Callable[[str, bytes], None]
 
 _WATCH = 0.05  # seconds between two looks at the tree
 _TIMED_OUT = 124  # exit code of a time-out, as of timeout(1)
+_ABRUPT = frozenset({"memory", "pids", "output"})  # what is above these bounds gets no time to end
 _NEAR = 0.8  # an abort above this share of the memory limit is put down to memory
 
 
@@ -74,12 +75,13 @@ async def run(
     limits: Limits | None = None,
     clean: Callable[[str], str] = plain,
     grace: float = 0,
+    inspect: Callable[[], str | None] | None = None,
     seen: Seen | None = None,
 ) -> Finished:
     """Run a program to its end and return what it wrote.
 
     timeout: seconds of wall time, after which it is killed; with grace its group gets SIGTERM first, and so many
-    seconds to end. seen: called with the name of a stream and every piece of it, kept or not. Whatever the program
+    seconds to end. inspect: called at each look at the tree; a cause that it names ends the program as a time-out does. seen: called with the name of a stream and every piece of it, kept or not. Whatever the program
     started is dead when this returns, also when it is cancelled. Raises ToolError(unavailable) where the program is not installed.
     """
     limits = limits or Limits()
@@ -90,6 +92,7 @@ async def run(
         stdin=stdin,
         capture=capture or Capture(),
         limits=limits,
+        inspect=inspect,
         clean=clean,
         grace=grace,
         seen=seen,
@@ -119,7 +122,7 @@ async def attend(
         if child.stdin is not None:
             Feeder(child.stdin, stdin, lambda: child.close("stdin"))
         cause = await reading.until_ended(began + timeout)
-        if cause == "wall" and grace:
+        if cause and grace and cause not in _ABRUPT:
             child.terminate()
             await asyncio.wait([child.ended], timeout=grace)
         child.kill()

@@ -171,6 +171,7 @@ async def test_the_map_has_as_many_whole_files_as_fit(call, project):
     assert shown > 2
 
 
+@pytest.mark.slow
 async def test_a_file_that_takes_too_much_leaves_the_others(call, project):
     (project / "bomb.py").write_text("(" * 400_000)
     (project / "ok.py").write_text("def fine(): ...\n")

@@ -13,6 +13,8 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.patience import patience
+
 from .conftest import Git
 
 SECRET = "hunter2-outside"
@@ -370,6 +372,56 @@ async def test_no_way_there_is_runs_a_program_shows_the_outside_or_hangs(call, p
     outside.mkdir()
     tried = [(vector, vehicle) for vector in VECTORS if vehicle == "config" or vector.config]
     assert await harm(call, project, outside, tried) == []
+
+
+DEEP = (
+    ("git_status", {}, "d/e/.gitignore"),
+    pytest.param("git_diff", {}, "d/e/.gitattributes", marks=pytest.mark.slow),
+    pytest.param("git_diff", {"ref": "HEAD"}, "d/e/.gitattributes", marks=pytest.mark.slow),
+    pytest.param("git_add", {"paths": ["."]}, "d/e/.gitignore", marks=pytest.mark.slow),
+    pytest.param("git_add", {"paths": ["d/e/f"]}, "d/e/.gitattributes", marks=pytest.mark.slow),
+    pytest.param("git_checkout", {"branch": "topic"}, "d/e/.gitattributes", marks=pytest.mark.slow),
+)
+
+
+@pytest.mark.parametrize(("name", "arguments", "fifo"), DEEP)
+async def test_a_fifo_deep_in_a_work_tree_is_soon_refused_by_name_and_leaves_no_lock(
+    call, git, tmp_path, name, arguments, fifo
+):
+    evil = Evil(git, tmp_path)
+    git.commit(d__e__f="one\n")
+    git("branch", "topic")
+    git.commit(d__e__g="g\n")
+    git("checkout", "-q", "topic")
+    git.commit(d__e__f="topic\n")
+    git("checkout", "-q", "main")
+    git.write("d/e/f", "one\n" if name == "git_checkout" else "two\n")
+    evil.fifo(fifo)
+    with anyio.fail_after(patience(10)):
+        answer = await call(name, **arguments)
+    assert (answer["code"], answer["error"]) == (
+        "refused", f"the repository at . is not used: {fifo} is a special file, for which git waits",
+    )  # fmt: skip
+    (git.folder / fifo).unlink()
+    assert await call("git_add", paths=["d/e"]) != answer
+    assert not list((git.folder / ".git").rglob("*.lock"))
+
+
+async def test_other_fifos_of_a_work_tree_are_what_they_are_to_git(call, git, tmp_path):
+    evil = Evil(git, tmp_path)
+    git.commit(a="1\n", b="2\n")
+    for name in ("a", "sub/untracked"):
+        evil.fifo(name)
+    git.write("b", "3\n")
+    assert await call("git_status") == "## main\n" + git("status", "--porcelain").rstrip("\n")
+    refusals = {"git_diff": {}, "git_add": {"paths": ["."]}}
+    for name, arguments in refusals.items():
+        answer = await call(name, **arguments)
+        assert (answer["code"], "a: " in answer["error"]) == ("git_failed", True)
+    assert (await call("git_diff", path="b")).endswith(git("diff", "b").rstrip("\n"))
+    assert await call("git_grep", pattern="3") == "b:1: 3"
+    assert await call.code("git_blame", path="a") == "not_a_file"
+    assert await call("git_add", paths=["b"]) == "Staged:\nM  b"
 
 
 async def test_a_folder_that_became_a_link_is_not_looked_into(call, git, tmp_path):
