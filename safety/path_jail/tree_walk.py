@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from ..errors import ToolError
+from ..os_errors import refusal
 from .gitignore import MAX_BYTES, Ignore, Rules, compile_ignore, rebased
 from .opening import FOLDER, Links
 from .roots import JailedPath
@@ -140,8 +141,8 @@ class Walk:
         try:
             if opened := self._enter(top, None):
                 way.append(opened)
-        except OSError:
-            self.unreadable += 1
+        except OSError as e:
+            raise refusal(e, self.top.shown) from None
         look, look_up = os.stat, self._status
         try:
             while way:
@@ -299,6 +300,8 @@ class Walk:
                     key = (False, name, True) if first else name + "/"
                     rows.append((key, make(below, (path, name, depth, layers))))
         except OSError:
+            if not prefix:
+                raise
             self.unreadable += 1
         rows.sort(key=_KEY)
         return rows, self._sizes and not sized
