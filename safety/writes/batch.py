@@ -125,13 +125,13 @@ class _Batch:
         for dir_fd, items in self._folders():
             for at in range(0, len(items), _AT_ONCE):
                 self._go_on()
-                _each(pool, partial(_stage, dir_fd), items[at : at + _AT_ONCE])
+                _each(pool, partial(stage, dir_fd), items[at : at + _AT_ONCE])
 
     def _swap(self) -> None:
         for dir_fd, items in self._folders():
             for item in items:
                 with _refusing(item):
-                    _swap(item, dir_fd)
+                    swap(item, dir_fd)
 
     def _finish(self, pool: ThreadPoolExecutor) -> None:
         """Remove the old files. What fails here changes nothing any more."""
@@ -192,7 +192,7 @@ def _refusing(item: _Item) -> Iterator[None]:
         raise refusal(e, shown) from None
 
 
-def _there(item: _Item, dir_fd: int) -> os.stat_result | None:
+def look(item: _Item, dir_fd: int) -> os.stat_result | None:
     """Judge what has the name at this moment, by what is expected there."""
     change = item.change
     if change.expect is None:
@@ -207,12 +207,12 @@ def _there(item: _Item, dir_fd: int) -> os.stat_result | None:
     return check(change.place, dir_fd, change.place.name, change.expect, overwrite=True)
 
 
-def _stage(dir_fd: int, item: _Item) -> None:
+def stage(dir_fd: int, item: _Item) -> None:
     """Write the content beside the place, and see it on the disk."""
     with _refusing(item):
         change = item.change
         try:
-            status = _there(item, dir_fd)
+            status = look(item, dir_fd)
         except FileNotFoundError:
             raise _gone(item) from None
         if change.data is None:
@@ -243,11 +243,11 @@ def _stage(dir_fd: int, item: _Item) -> None:
         item.mode, item.after = stat.S_IMODE(filled.st_mode), replace(FileVersion.of(filled), changed_ns=None)
 
 
-def _swap(item: _Item, dir_fd: int) -> None:
+def swap(item: _Item, dir_fd: int) -> None:
     """Let the spare and the place change names, if what is there is still what is expected."""
     change, name = item.change, item.change.place.name
     try:
-        _there(item, dir_fd)
+        look(item, dir_fd)
         if change.expect is None:
             if change.data is not None:
                 rename_no_replace(dir_fd, item.spare, dir_fd, name)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 _CHUNK = 1 << 20
 
-_TICK_NS = 20_000_000
+TICK_NS = 20_000_000
 """Nanoseconds within which two writes may leave the same time: Linux before 6.13 counts ticks of up to 10 ms."""
 
 
@@ -38,7 +38,7 @@ class FileVersion:
 
     def is_fresh(self, now: int) -> bool:
         """Return True if the time of a file says too little of its state at some moment: another write may leave the same."""
-        return abs(now - self.mtime_ns) <= _TICK_NS
+        return abs(now - self.mtime_ns) <= TICK_NS
 
     def read(self, data: bytes, now: int) -> "FileVersion":
         """Return the state, taken at some time, of a file that was then read and held this."""

@@ -12,12 +12,12 @@ from functools import cache
 
 _NO_REPLACE, _EXCHANGE = 1, 2  # RENAME_NOREPLACE, RENAME_EXCHANGE
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
-_RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "arm64": 276}
+SYSCALL_NUMBERS = {"x86_64": 316, "aarch64": 276, "arm64": 276}
 
 
 def rename_no_replace(old_fd: int, old: str, new_fd: int, new: str) -> None:
     """Rename a name in one folder to one in another. FileExistsError, in one step, if the latter is taken."""
-    if _renameat2(old_fd, old, new_fd, new, _NO_REPLACE):
+    if renameat2(old_fd, old, new_fd, new, _NO_REPLACE):
         return
     if give_second_name(old_fd, old, new_fd, new):
         try:
@@ -52,7 +52,7 @@ def exchange(dir_fd: int, one: str, other: str, *, other_fd: int | None = None) 
 
     other_fd: the folder of the other name, unless it is that of the first.
     """
-    return _renameat2(dir_fd, one, dir_fd if other_fd is None else other_fd, other, _EXCHANGE)
+    return renameat2(dir_fd, one, dir_fd if other_fd is None else other_fd, other, _EXCHANGE)
 
 
 @cache
@@ -61,7 +61,7 @@ def _syscall() -> tuple[Callable[..., int], int] | None:
 
     Making it takes longer than calling it.
     """
-    number = _RENAMEAT2.get(platform.machine()) if sys.platform == "linux" else None
+    number = SYSCALL_NUMBERS.get(platform.machine()) if sys.platform == "linux" else None
     if number is None:
         return None
     call = ctypes.CDLL(None, use_errno=True).syscall
@@ -70,7 +70,8 @@ def _syscall() -> tuple[Callable[..., int], int] | None:
     return None if ctypes.get_errno() in (errno.ENOSYS, errno.EPERM) else (call, number)
 
 
-def _renameat2(old_fd: int, old: str, new_fd: int, new: str, flags: int) -> bool:
+def renameat2(old_fd: int, old: str, new_fd: int, new: str, flags: int) -> bool:
+    """Call renameat2(2). False where the system or the file system cannot; OSError where it refuses."""
     found = _syscall()
     if found is None:
         return False

@@ -21,7 +21,7 @@ from .local import NOBODY, SHARED, death_by_status, watched
 _PROBE_SECONDS = 20.0
 _KILL_SECONDS = 10.0
 _PULL_SECONDS = 600.0
-_START_SECONDS = 5.0
+START_SECONDS = 5.0
 """What a container takes to start and to be removed, beside the program's own time; a guess."""
 
 _ENGINE_FAILED, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
@@ -132,7 +132,7 @@ class Container:
                 cwd="/",
                 # An image is fetched through a proxy, but what runs in it would learn its password.
                 env={name: value for name, value in self._env.items() if name.lower() not in _PROXIES},
-                timeout=job.limits.wall + _START_SECONDS,
+                timeout=job.limits.wall + START_SECONDS,
                 stdin=job.stdin,
                 capture=job.capture,
                 limits=replace(watched(job.limits), memory=None, processes=None, rlimits=None),

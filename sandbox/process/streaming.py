@@ -13,7 +13,7 @@ from .child import CHUNK, DRAIN, GRACE, ChildProcess, Ended, Feeder, Started, re
 from .spawn import spawn
 
 _LITTLE = 4 * 1024  # bytes; a program that writes less at a time is left alone for a while
-_SHORTEST, _LONGEST = 0.001, 0.004  # seconds of that; guesses at what fills no pipe, and what nobody waits for
+MIN_INTERVAL, MAX_INTERVAL = 0.001, 0.004  # seconds of that; guesses at what fills no pipe, and what nobody waits for
 _ERRORS = Capture(4 * 1024, 12 * 1024)  # what is kept of stderr
 
 
@@ -50,7 +50,7 @@ class Streaming:
         Ends with the stream, or at the deadline with timed_out set.
         """
         turn = 0
-        pause = _SHORTEST
+        pause = MIN_INTERVAL
         while (fd := self._program.stdout) is not None:
             data = read_ready(fd, CHUNK)
             if data:
@@ -59,11 +59,11 @@ class Streaming:
                     await asyncio.sleep(0)
                 yield data
                 if len(data) >= _LITTLE:
-                    pause = _SHORTEST
+                    pause = MIN_INTERVAL
                 elif not self._program.ended.done():
                     # To be woken for each line would take the processors from the program.
                     await asyncio.wait([self._program.ended], timeout=min(pause, self._left))
-                    pause = min(2 * pause, _LONGEST)
+                    pause = min(2 * pause, MAX_INTERVAL)
             elif data == b"":
                 self._program.close("stdout")
             elif not await self._readable(fd):

@@ -434,7 +434,7 @@ def test_files_are_made_where_there_are_no_hard_links(project, roots, monkeypatc
     def no_links(*_, **__):
         raise OSError(1, "Operation not permitted")
 
-    monkeypatch.setattr(renaming, "_renameat2", lambda *_: False)
+    monkeypatch.setattr(renaming, "renameat2", lambda *_: False)
     monkeypatch.setattr(os, "link", no_links)
     if taken:
         real = atomic.fill

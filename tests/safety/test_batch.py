@@ -50,14 +50,14 @@ def without_exchange(monkeypatch):
 
 def before_the_swap_of(name, act, monkeypatch):
     """Have something done once, right before the file of this name gets its new content."""
-    real, acts = batch._swap, [act]
+    real, acts = batch.swap, [act]
 
     def swap(item, dir_fd):
         if acts and item.change.place.name == name:
             acts.pop()()
         real(item, dir_fd)
 
-    monkeypatch.setattr(batch, "_swap", swap)
+    monkeypatch.setattr(batch, "swap", swap)
 
 
 def state(folder: Path) -> dict[str, tuple[int, int, bytes | None]]:
@@ -103,7 +103,7 @@ def test_nothing_to_change_is_nothing(roots):
 
 
 @pytest.mark.parametrize("swaps", [True, False])
-@pytest.mark.parametrize("step", ["_stage", "_swap", "fill"])
+@pytest.mark.parametrize("step", ["stage", "swap", "fill"])
 @pytest.mark.parametrize("which", range(9))
 def test_a_failure_at_any_file_puts_the_very_files_back(files, rewritten, monkeypatch, step, which, swaps):
     if not swaps:
@@ -137,7 +137,7 @@ def test_a_failure_takes_back_created_removed_and_linked_entries(files, roots, m
         Change(roots.place("z").target(), b"new", None),
     ]
     before = state(files)
-    real = batch._swap
+    real = batch.swap
     left = [which + 1]
 
     def fails(item, dir_fd):
@@ -146,7 +146,7 @@ def test_a_failure_takes_back_created_removed_and_linked_entries(files, roots, m
             raise OSError(28, "No space left on device")
         real(item, dir_fd)
 
-    monkeypatch.setattr(batch, "_swap", fails)
+    monkeypatch.setattr(batch, "swap", fails)
     assert outcome(lambda: change_all(changes)) == "refused"
     assert state(files) == before
 
@@ -161,7 +161,7 @@ def test_without_an_exchange_the_old_file_is_kept_by_a_link_or_a_copy(files, rew
             raise OSError(1, "Operation not permitted")
 
         monkeypatch.setattr(batch.os, "link", no_links)
-    real = batch._swap
+    real = batch.swap
     left = [9 if swaps else 5]
 
     def fails(item, dir_fd):
@@ -170,7 +170,7 @@ def test_without_an_exchange_the_old_file_is_kept_by_a_link_or_a_copy(files, rew
             raise OSError(28, "No space left on device")
         real(item, dir_fd)
 
-    monkeypatch.setattr(batch, "_swap", fails)
+    monkeypatch.setattr(batch, "swap", fails)
     before = {path: what[1:] for path, what in state(files).items()}
     if swaps:
         change_all(rewritten())
@@ -222,7 +222,7 @@ def test_one_file_that_changed_meanwhile_stops_all(files, rewritten, monkeypatch
         monkeypatch.setattr(batch._Batch, "_swap", swap_all)
     else:
         # In the instant between the last look and the exchange.
-        real_there = batch._there
+        real_there = batch.look
         looks = []
 
         def there(item, dir_fd):
@@ -232,7 +232,7 @@ def test_one_file_that_changed_meanwhile_stops_all(files, rewritten, monkeypatch
                 meddle()
             return status
 
-        monkeypatch.setattr(batch, "_there", there)
+        monkeypatch.setattr(batch, "look", there)
     with pytest.raises(ToolError) as refused:
         change_all(changes)
     assert refused.value.code in ("file_changed", "is_a_directory", "not_a_file")
@@ -260,7 +260,7 @@ def test_a_name_that_is_taken_meanwhile_is_not_replaced(files, roots, monkeypatc
 @pytest.mark.parametrize("given", [0, 1, 2])
 def test_a_system_without_threads_to_spare_leaves_nothing_behind(files, rewritten, monkeypatch, given):
     before = state(files)
-    start, stage, shutdown = threading.Thread.start, batch._stage, ThreadPoolExecutor.shutdown
+    start, stage, shutdown = threading.Thread.start, batch.stage, ThreadPoolExecutor.shutdown
     ending = threading.Event()
     lost = []
 
@@ -284,7 +284,7 @@ def test_a_system_without_threads_to_spare_leaves_nothing_behind(files, rewritte
         shutdown(pool, *arguments, **options)
 
     monkeypatch.setattr(threading.Thread, "start", started)
-    monkeypatch.setattr(batch, "_stage", staged)
+    monkeypatch.setattr(batch, "stage", staged)
     monkeypatch.setattr(ThreadPoolExecutor, "shutdown", ended)
     with pytest.raises(ToolError, match="no more threads"):
         change_all(rewritten())
@@ -396,7 +396,7 @@ from toolbox_mcp.safety.path_jail.roots import Roots
 
 roots = Roots([sys.argv[1]])
 steps = int(sys.argv[2])
-real = {name: getattr(batch, name) for name in ("_stage", "_swap", "_unlink")}
+real = {name: getattr(batch, name) for name in ("stage", "swap", "_unlink")}
 
 def counted(name):
     def act(*arguments):

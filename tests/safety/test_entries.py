@@ -138,7 +138,7 @@ def test_a_move_loses_against_an_entry_that_appears(tree, roots, monkeypatch, ou
 @pytest.mark.parametrize("number", [{}, {"x86_64": 1 << 20, "aarch64": 1 << 20}])
 @pytest.mark.parametrize("source", ["file", "folder", "dangling"])
 def test_renames_without_replacing_where_the_system_call_is_missing(tree, monkeypatch, source, number):
-    monkeypatch.setattr(renaming, "_RENAMEAT2", number)
+    monkeypatch.setattr(renaming, "SYSCALL_NUMBERS", number)
     renaming._syscall.cache_clear()
     fd = os.open(tree, os.O_RDONLY)
     try:
@@ -155,10 +155,10 @@ def test_renames_without_replacing_where_the_system_call_is_missing(tree, monkey
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of others")
-@pytest.mark.parametrize("number", [renaming._RENAMEAT2, {}])
+@pytest.mark.parametrize("number", [renaming.SYSCALL_NUMBERS, {}])
 @pytest.mark.parametrize("act", ["move", "remove", "change"])
 def test_a_refusal_in_a_shared_folder_leaves_no_second_name(project, jail, as_nobody, monkeypatch, act, number):
-    monkeypatch.setattr(renaming, "_RENAMEAT2", number)
+    monkeypatch.setattr(renaming, "SYSCALL_NUMBERS", number)
     renaming._syscall.cache_clear()
     project.chmod(0o777)
     shared = project / "shared"

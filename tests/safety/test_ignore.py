@@ -214,6 +214,7 @@ def test_a_folder_of_many_names_is_given_up_between_them(project, roots):
     assert asked == [1024, 1024, 952]
 
 
+@pytest.mark.slow
 def test_goes_deeper_than_descriptors_and_paths_allow_without_failing(bottomless, roots):
     before = len(os.listdir("/dev/fd"))
     walk = Walk(roots.place("."))

@@ -109,7 +109,7 @@ def test_the_supervisor_reads_what_the_program_left_of_its_stdin(program):
 
 
 async def test_a_program_that_takes_too_long_is_killed_with_its_container(podman, job, monkeypatch):
-    monkeypatch.setattr("toolbox_mcp.sandbox.backends.container._START_SECONDS", 1.0)
+    monkeypatch.setattr("toolbox_mcp.sandbox.backends.container.START_SECONDS", 1.0)
     done = (await podman.run(job("print('begun', flush=True)\nwhile True: pass", wall=1))).finished
     assert (done.exit_code, done.killed_by, done.stdout.text) == (124, "wall", "begun\n")
     assert containers() == []
@@ -407,7 +407,7 @@ async def test_an_engine_that_is_not_installed_does_not_work(tmp_path, zygote):
 
 
 async def test_a_run_that_is_killed_kills_its_container_by_name(tmp_path, monkeypatch, zygote):
-    monkeypatch.setattr("toolbox_mcp.sandbox.backends.container._START_SECONDS", 0.0)
+    monkeypatch.setattr("toolbox_mcp.sandbox.backends.container.START_SECONDS", 0.0)
     log = tmp_path / "log"
     (tmp_path / "docker").write_text(
         f'#!/bin/sh\necho "$*" | tr "\\n" " " >>{log}\necho >>{log}\n[ "$1" != run ] || exec sleep 60\n'

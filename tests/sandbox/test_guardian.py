@@ -93,6 +93,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "end"), ROWS)
 def test_no_program_survives_the_end_of_the_server(shape, end):
     mode, act, status = ENDS[end]

@@ -174,6 +174,7 @@ async def test_nothing_is_left_when_it_closes_while_programs_are_being_started(m
 # A warm run and a cold one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "more", "cause"),
     [

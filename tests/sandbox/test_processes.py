@@ -380,6 +380,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("way", ["kill", "end of owner", "end of server"])

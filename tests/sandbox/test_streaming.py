@@ -54,8 +54,8 @@ async def test_a_stream_ends_at_its_deadline():
 @pytest.fixture
 def long_pause(monkeypatch):
     """Have a stream leave its program alone for longer than any test takes."""
-    monkeypatch.setattr(streaming, "_SHORTEST", 60.0)
-    monkeypatch.setattr(streaming, "_LONGEST", 60.0)
+    monkeypatch.setattr(streaming, "MIN_INTERVAL", 60.0)
+    monkeypatch.setattr(streaming, "MAX_INTERVAL", 60.0)
 
 
 async def test_lines_that_a_program_writes_one_by_one_are_read_together_at_its_end(long_pause):

@@ -150,6 +150,7 @@ guarded(main)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["end of stdin", "SIGTERM", "SIGKILL", "SIGKILL of both"])
 @TRIES
 async def test_what_forks_all_the_time_is_dead_soon_after_its_server(hopper, how, tries):

@@ -246,6 +246,7 @@ def test_an_answer_is_what_the_arithmetic_of_the_contract_gives(encoding, text, 
     assert fitted.text in ([text] if size <= limit or total <= limit else plain.answers(whole, total))
 
 
+@pytest.mark.slow
 @each_row(
     "text",
     [

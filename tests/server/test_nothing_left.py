@@ -287,6 +287,7 @@ ENDS = {
 SERVER_ENDS = [each(t, end) for t in TRANSPORTS for end in ENDS if t == "stdio" or end != "stdin EOF"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("transport", "end"), SERVER_ENDS)
 def test_nothing_survives_the_server(tmp_path, victims, transport, end):
     with serving(transport, tmp_path) as server:
@@ -307,6 +308,7 @@ CALL_ENDS = [each(t, way) for t in TRANSPORTS for way in ("its own end", *LIMITS
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("transport", "way"), CALL_ENDS)
 def test_nothing_survives_a_call(tmp_path, victims, transport, way):
     limit = LIMITS.get(way, ())
@@ -344,6 +346,7 @@ def test_nothing_survives_the_end_of_a_session(tmp_path, victims, transport):
         assert server.process.poll() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", EACH)
 @pytest.mark.parametrize(
     "end", ["SIGTERM", "SIGKILL of the guardian", "SIGKILL of the server", "SIGKILL of the client's group"]

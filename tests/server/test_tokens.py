@@ -173,6 +173,7 @@ def test_head_and_tail_are_the_longest_that_there_are(encodings, name, text, sha
     assert (head.tokens, tail.tokens) == (tokenizer.count(head.text), tokenizer.count(tail.text))
 
 
+@pytest.mark.slow
 @each_row(
     "unit",
     ["a", " ", "1", "=", "日", "😀", "\u0301", "AbC", " \n\t"],

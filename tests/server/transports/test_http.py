@@ -277,6 +277,7 @@ async def drip(writer, data=b"x", times=10_000):
         pass
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize(
     "start",
@@ -577,6 +578,7 @@ async def test_tls_serves_and_closes_a_handshake_that_drips(served, certificate)
             dripping.cancel()
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_open_streams_and_calls_within_two_seconds(marks, transport, end):

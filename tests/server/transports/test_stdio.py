@@ -194,6 +194,7 @@ async def test_a_cancelled_call_stops_and_is_not_answered(wired, marks, modern):
         assert "waits.started" not in marks.seen()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("modern", [False, True])
 @pytest.mark.parametrize(
     ("end", "status"),

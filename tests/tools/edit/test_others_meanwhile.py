@@ -121,7 +121,7 @@ def test_a_batch_that_runs_out_of_descriptors_keeps_what_the_files_held(project,
         without_descriptors(monkeypatch)
         fails(errno.EMFILE)
 
-    before(monkeypatch, batch, "_swap", nothing, out)
+    before(monkeypatch, batch, "swap", nothing, out)
     error = refused(change_all, rewritten(both))
     monkeypatch.undo()
     assert "old a" in holds(project).values(), error
@@ -149,7 +149,7 @@ async def test_a_file_that_comes_while_another_is_written_there_stays(call, proj
 
 
 async def test_a_write_in_the_same_tick_as_the_reading_is_seen(call, project, monkeypatch):
-    monkeypatch.setattr(states, "_TICK_NS", 10**12)
+    monkeypatch.setattr(states, "TICK_NS", 10**12)
     (project / "a").write_text("1111")
     await call("read_file", path="a")
 
@@ -337,7 +337,7 @@ def test_an_undo_of_several_groups_that_fails_leaves_all_as_it_was(project, monk
     history.journal("1", "replace_in_files", 10**6).change_all(changes, former)
     there = holds(project)
     # z/f is staged first, and n/f goes away with it; then comes a/f.
-    before(monkeypatch, batch, "_stage", nothing, nothing, lambda: fails(errno.ENOSPC))
+    before(monkeypatch, batch, "stage", nothing, nothing, lambda: fails(errno.ENOSPC))
     assert refused(revert, history, None, history.journal("2", "undo", 10**6))
     assert holds(project) == there
 
@@ -365,7 +365,7 @@ def test_a_folder_that_is_renamed_during_a_batch_is_told(project, monkeypatch):
         (project / "a").mkdir()
         fails(errno.ENOSPC)
 
-    before(monkeypatch, batch, "_swap", nothing, act)
+    before(monkeypatch, batch, "swap", nothing, act)
     assert "a/f could not be put back" in refused(change_all, changes)
 
 
@@ -374,7 +374,7 @@ def test_a_file_that_is_renamed_during_a_batch_leaves_the_former_one(project, bo
         (project / "a").rename(project / "kept")
         fails(errno.ENOSPC)
 
-    before(monkeypatch, batch, "_swap", nothing, act)
+    before(monkeypatch, batch, "swap", nothing, act)
     assert refused(change_all, rewritten(both))
     assert holds(project) == {"a": "old a", "b": "old b", "kept": "new"}
 
@@ -385,7 +385,7 @@ def test_where_a_save_is_that_could_not_get_its_name_again_is_told(project, both
     if not there:
         (project / "a").unlink()
         changes[0] = Change(changes[0].place, b"new", None)
-    before(monkeypatch, batch, "_swap", nothing, lambda: fails(errno.ENOSPC))
+    before(monkeypatch, batch, "swap", nothing, lambda: fails(errno.ENOSPC))
     before(monkeypatch, putting_back, function, lambda: save(project / "a", "theirs"), lambda: fails(errno.EIO))
     error = refused(change_all, changes)
     kept = next(project.glob(".toolbox-*"))

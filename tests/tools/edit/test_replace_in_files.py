@@ -334,7 +334,7 @@ async def test_what_others_change_all_the_time_is_left(call, project, changed_me
 async def test_what_was_replaced_and_cannot_be_put_back_is_not_replaced_again(call, project, monkeypatch):
     for name in ("a", "b"):
         (project / name).write_text("x")
-    really = batch._swap
+    really = batch.swap
 
     def swap(item, dir_fd):
         if item.change.place.name == "b":
@@ -344,7 +344,7 @@ async def test_what_was_replaced_and_cannot_be_put_back_is_not_replaced_again(ca
                 changed.write(", and more")
         really(item, dir_fd)
 
-    monkeypatch.setattr(batch, "_swap", swap)
+    monkeypatch.setattr(batch, "swap", swap)
     refused = await call("replace_in_files", pattern="x", replacement="xx")
     assert refused["code"] == "refused"
     assert "a stays changed" in refused["error"]

@@ -314,14 +314,14 @@ async def test_a_failure_in_the_middle_takes_back_what_was_undone(call, folder, 
 
     await call("replace_in_files", pattern="old", replacement="new")
     before = tree(folder)
-    real = batch._swap
+    real = batch.swap
 
     def second_fails(item, dir_fd):
         if item.change.place.name == "c.txt":
             raise OSError(28, "No space left on device")
         real(item, dir_fd)
 
-    monkeypatch.setattr(batch, "_swap", second_fails)
+    monkeypatch.setattr(batch, "swap", second_fails)
     assert await call.code("undo") == "refused"
     assert tree(folder) == before
     monkeypatch.undo()
@@ -337,7 +337,7 @@ async def test_a_move_whose_second_half_cannot_be_undone_stays_moved(call, folde
     def fails(dir_fd, item):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(batch, "_stage", fails)
+    monkeypatch.setattr(batch, "stage", fails)
     assert await call.code("undo") == "refused"
     assert tree(folder) == before
 
@@ -464,6 +464,7 @@ def some_call(chance):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 async def test_any_row_of_calls_is_taken_back_and_brought_again(call, folder, seed):
     chance = random.Random(seed)

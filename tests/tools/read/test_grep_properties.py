@@ -129,6 +129,7 @@ async def test_whether_sizes_are_asked_for_first_or_last_the_answer_is_the_same(
         assert quick == await grep(folder, pattern=pattern, limit=limit, **more)
 
 
+@pytest.mark.slow
 @usual
 @given(tree=trees)
 async def test_below_a_folder_the_hits_are_those_that_ripgrep_has_there_from_above(grep, project, tree):
@@ -150,6 +151,7 @@ async def test_both_engines_find_the_same(grep, project, tree, pattern):
         assert await grep(folder, pattern=pattern, **more) == await grep(folder, pattern=f"(?:{pattern})(?!Q)", **more)
 
 
+@pytest.mark.slow
 @usual
 @given(tree=trees, before=st.integers(0, 3), after=st.integers(0, 3))
 async def test_context_is_what_stands_around_the_matches(grep, project, tree, before, after):

@@ -132,6 +132,7 @@ def test_an_animation_that_is_too_large_becomes_its_first_picture():
         assert (image.size, getattr(image, "n_frames", 1)) == ((1568, 78), 1)
 
 
+@pytest.mark.slow
 @each_row("name", ["png", "jpeg", "webp"])
 def test_a_file_with_too_many_bytes_shrinks_until_it_fits(name):
     data = noise(name, (900, 900))
@@ -164,6 +165,7 @@ def test_a_gif_whose_first_picture_is_larger_than_it_declares_is_refused():
     assert failure(data) is Code.TOO_LARGE
 
 
+@pytest.mark.slow
 @each_row("name", ["png", "jpeg", "gif", "webp"])
 def test_a_truncated_large_image_is_damaged(name):
     data = noise(name, (1600, 1600))

@@ -168,7 +168,7 @@ async def test_what_is_no_program_is_a_result(run, title):
 
 @pytest.mark.slow
 async def test_a_program_ends_at_the_limit_of_time(run, title, monkeypatch):
-    monkeypatch.setattr("toolbox_mcp.sandbox.backends.container._START_SECONDS", 0.0)
+    monkeypatch.setattr("toolbox_mcp.sandbox.backends.container.START_SECONDS", 0.0)
     if fields := await run(PROGRAMS[title].endless, timeout=PROGRAMS[title].seconds):
         assert (fields["exit_code"], fields["timed_out"], fields["killed_by"]) == (124, True, "wall")
         assert fields["stdout"] == "begun\n"
