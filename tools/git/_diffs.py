@@ -1,24 +1,32 @@
 """Diffs as answers: a summary first, then whole files, as many as fit."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
+from typing import Annotated, Any, Self
 
 from mcp_types import TextContent
+from pydantic import Field
 
+from ...safety.errors import Code, ToolError
 from ...safety.git_repo import Repository
 from ...safety.patches import unquoted
 from ...safety.text import visible_name
 from ...sandbox.git import GitReads
 from ..results import Answer, Budget, at_most
 
+PatchLine = Annotated[int | None, Field(ge=1, description="line of the patch to go on at")]
+"""The parameter that reads on in a long patch."""
 FLAGS = ("--no-ext-diff", "--no-textconv", "--no-color")
 """No program of anybody makes or converts a diff."""
 MAX_ROWS = 100
 """Files in a summary; of more, the first and how many there are in all."""
 MAX_NAMED = 10
 """Files that are named of those that did not fit."""
+_ROOMS = (64, 256, 1024)
+"""Tokens kept free for the line that says what is missing: names are mostly short."""
 _BAR = 40
 _BEGIN = re.compile(r"^diff --(?:git|cc|combined) .*$", re.MULTILINE)
 _HUNK = re.compile(r"^@@+ .*$", re.MULTILINE)
@@ -37,11 +45,17 @@ class FileDiff:
 
 @dataclass(frozen=True)
 class Diff:
-    """A diff of any size. intro: what stands before it."""
+    """A diff of any size. intro: what stands before it. begin: the character of the patch to begin at, None for all with a summary."""
 
     files: Sequence[FileDiff]
     intro: str = ""
+    begin: int | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, files: Sequence[FileDiff], start_line: int | None, intro: str = "") -> Self:
+        """Return a diff with its summary, or from a line of the patch on. ToolError empty_range."""
+        return cls(files, intro, None if start_line is None else _offset(files, start_line))
 
     @property
     def summary(self) -> str:
@@ -72,50 +86,68 @@ class Diff:
         return at_most(self.intro) + sum(at_most(each.text) + 2 * len(each.name) + 200 for each in self.files)
 
     def fit(self, budget: Budget) -> Answer:
-        """Return the summary and as many whole files as fit; of one that does not, whole hunks."""
-        top = self.intro + (self.summary + "\n" if self.files else "")
-        whole = budget.fit(self._text(top, len(self.files)))
+        """Return the summary and as many whole files as fit, of one that does not whole hunks; from a line on without a summary."""
+        patch = "".join(each.text for each in self.files)
+        begin = self.begin or 0
+        top = self.intro + (self.summary + "\n\n" if self.files else "") if self.begin is None else ""
+        text = top + patch[begin:]
+        whole = budget.fit(text.rstrip("\n"))
         if whole.truncated is None:
             return self._answer(whole.text, None, whole.tokens)
-        low, high = 0, len(self.files) - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            if budget.fit(self._text(top, middle)).truncated is None:
-                low = middle
+        cuts = self._cuts()
+        fitted = whole
+        for room in _ROOMS:
+            end = max(begin, begin + len(budget.start(text, room)) - len(top))
+            between = max(begin, cuts[bisect_right(cuts, end) - 1])
+            # A hunk that is longer than an answer is read on in parts, and a longer line has its middle cut.
+            if self.begin is None or between - begin > (end - begin) // 2:
+                end = between
             else:
-                high = middle - 1
-        hunks = self._hunks(top, low, budget)
-        fitted = budget.fit(self._text(top, low, hunks), "narrow the path")
+                end = (patch.rfind("\n", begin, end) + 1) or (patch.find("\n", end) + 1)
+            fitted = budget.fit(f"{top}{patch[begin:end]}{self._marker(patch, end)}")
+            if fitted.truncated is None:
+                break
         return self._answer(fitted.text, whole.truncated, fitted.tokens)
 
-    def _hunks(self, top: str, files: int, budget: Budget) -> str:
-        """Return the first hunks, as many as fit, of the file after those that fit whole."""
-        if files >= len(self.files):
-            return ""
-        text = self.files[files].text
-        ends = [found.start() for found in _HUNK.finditer(text)][1:]
-        low, high = 0, len(ends)
-        while low < high:
-            middle = (low + high + 1) // 2
-            if budget.fit(self._text(top, files, text[: ends[middle - 1]])).truncated is None:
-                low = middle
-            else:
-                high = middle - 1
-        return text[: ends[low - 1]] if low else ""
+    def _cuts(self) -> list[int]:
+        """Return where a file or another hunk of one begins, in characters of the patch."""
+        cuts: list[int] = []
+        at = 0
+        for each in self.files:
+            cuts += [at, *(at + found.start() for found in islice(_HUNK.finditer(each.text), 1, None))]
+            at += len(each.text)
+        return cuts
 
-    def _text(self, top: str, files: int, hunks: str = "") -> str:
-        parts = [top, "\n" * bool(top and self.files), *(each.text for each in self.files[:files]), hunks]
-        if files < len(self.files):
-            left = self.files[files:]
-            names = ", ".join(each.name for each in left[:MAX_NAMED])
-            more = f" and {len(left) - MAX_NAMED} more" if len(left) > MAX_NAMED else ""
-            what = "the rest of " if hunks else ""
-            parts.append(f"... not shown: {what}{names}{more}; path shows one file or folder ...")
-        return "".join(parts).rstrip("\n")
+    def _marker(self, patch: str, end: int) -> str:
+        """Return the line that names what follows a place of the patch, and how to get it."""
+        at = 0
+        left: list[str] = []
+        for each in self.files:
+            if at < end < at + len(each.text):
+                left.append(f"the rest of {each.name}")
+            elif at >= end:
+                left.append(each.name)
+            at += len(each.text)
+        names = ", ".join(left[:MAX_NAMED])
+        more = f" and {len(left) - MAX_NAMED} more" if len(left) > MAX_NAMED else ""
+        line = patch.count("\n", 0, end) + 1
+        return f"... not shown: {names}{more}; continue with start_line={line}, or path shows one file or folder ..."
 
     def _answer(self, text: str, truncated: dict[str, int] | None, tokens: int | None) -> Answer:
         meta = dict(self.meta) | ({"truncated": truncated} if truncated else {})
         return Answer([TextContent(type="text", text=text)], meta=meta, tokens=tokens)
+
+
+def _offset(files: Sequence[FileDiff], line: int) -> int:
+    patch = "".join(each.text for each in files)
+    at = 0
+    for number in range(1, line):
+        at = patch.find("\n", at) + 1
+        if at == len(patch):
+            raise ToolError(
+                Code.EMPTY_RANGE, f"start_line {line} is beyond the end of the patch", f"it has {number} lines"
+            )
+    return at
 
 
 def prefixes(repo: Repository) -> tuple[str, str]:

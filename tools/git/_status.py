@@ -66,5 +66,5 @@ def shown(rows: Sequence[tuple[str, str]]) -> str:
     if len(first) > MAX_FOLDERS:
         left = sum(count for _, count in first[MAX_FOLDERS:])
         lines.append(f"... and {left} entries in {len(first) - MAX_FOLDERS} more folders")
-    lines.append("... path shows one folder entry by entry ...")
+    lines.append("... git_status shows one folder with path, and every entry with start_line=1 ...")
     return "\n".join(lines)

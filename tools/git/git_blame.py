@@ -11,6 +11,7 @@ from ...safety.errors import Code, ToolError
 from ...safety.paths import ProjectPath
 from ...safety.text import clean, visible
 from ..base import Access, tool
+from ..read._answer import Lines
 from ..results import Text
 from ..services import GitReads
 
@@ -24,7 +25,7 @@ async def git_blame(
     start_line: Line = None,
     end_line: Line = None,
     repo: ProjectPath = ".",  # type: ignore[assignment]
-) -> Text:
+) -> Lines | Text:
     """Show for each line of a file which commit and author changed it last."""
     if start_line and end_line and start_line > end_line:
         raise ToolError(Code.EMPTY_RANGE, f"line {start_line} is after line {end_line}")
@@ -48,7 +49,8 @@ async def git_blame(
             ) from None
         raise
     rows = _rows(done.out.decode("utf-8", "replace"))
-    return Text("\n".join(rows) or "(empty file)", "start_line and end_line show a part")
+    first = start_line or 1
+    return Lines(rows, first, None if end_line else first + len(rows) - 1) if rows else Text("(empty file)")
 
 
 def _rows(porcelain: str) -> list[str]:

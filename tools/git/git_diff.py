@@ -9,7 +9,7 @@ from ...safety.paths import EntryPath, ProjectPath
 from ..base import Access, tool
 from ..results import Text
 from ..services import GitReads
-from ._diffs import Diff, diff
+from ._diffs import Diff, PatchLine, diff
 
 
 @tool(Access.READ, deadline=lambda settings, given: 3 * settings.command_timeout)
@@ -18,6 +18,7 @@ async def git_diff(
     staged: Annotated[bool, Field(description="what the next commit holds")] = False,
     path: EntryPath | None = None,
     ref: Annotated[GitRange | None, Field(description="compare with it, or main..topic")] = None,
+    start_line: PatchLine = None,
     repo: ProjectPath = ".",  # type: ignore[assignment]
 ) -> Diff | Text:
     """Show changes of the work tree, or between commits: a summary, then the patch."""
@@ -28,4 +29,4 @@ async def git_diff(
     if ref:
         args += ["--end-of-options", ref]
     files = await diff(git, at, *args, paths=[at.inside(path)] if path else [])
-    return Diff(files) if files else Text("no changes")
+    return Diff.of(files, start_line) if files else Text("no changes")

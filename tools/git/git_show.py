@@ -11,9 +11,11 @@ from ...safety.paths import EntryPath, ProjectPath
 from ...safety.text import HEAD, clean, decode, is_binary, visible
 from ...sandbox.git import Done
 from ..base import Access, tool
+from ..read._answer import Lines
 from ..results import Text
 from ..services import GitReads
-from ._diffs import FLAGS, Diff, parsed, prefixes
+from ._diffs import FLAGS, Diff, PatchLine, parsed, prefixes
+from ._lines import lines_from
 
 _FORMAT = "--format=commit %H%nauthor %an <%ae>%ndate %ad%n%n%w(0,4,4)%B%w(0,0,0)"
 
@@ -23,12 +25,13 @@ async def git_show(
     git: GitReads,
     ref: Annotated[GitRef, Field(description="commit, tag or branch")],
     path: Annotated[EntryPath | None, Field(description="show this file as it was there")] = None,
+    start_line: PatchLine = None,
     repo: ProjectPath = ".",  # type: ignore[assignment]
-) -> Diff | Text:
+) -> Diff | Lines | Text:
     """Show one commit with its message and patch, or a file as it was at a commit."""
     at = await git.repository(repo)
     if path is not None:
-        return await _file(git, at, ref, at.inside(path), path.shown)
+        return await _file(git, at, ref, at.inside(path), path.shown, start_line or 1)
     done = await git.run(
         at, "show", *FLAGS, *prefixes(at), "--no-show-signature", "--no-notes", "--date=iso", f"{_FORMAT}{'%n%x00'}",
         "--ignore-submodules=dirty", "--end-of-options", f"{ref}^{{commit}}", paths=[],
@@ -37,10 +40,10 @@ async def git_show(
     head, _, patch = done.out.partition(b"\0\n")
     files = parsed(Done(patch, 0, "").text)
     intro = clean(head.decode("utf-8", "replace")).rstrip() + "\n"
-    return Diff(files, intro + "\n") if files else Text(intro.rstrip("\n"))
+    return Diff.of(files, start_line, intro + "\n") if files else Text(intro.rstrip("\n"))
 
 
-async def _file(git: GitReads, repo: Repository, ref: str, path: str, shown: str) -> Text:
+async def _file(git: GitReads, repo: Repository, ref: str, path: str, shown: str, start: int) -> Lines | Text:
     if path == ".":
         raise ToolError(Code.NOT_A_FILE, f"{shown} is a folder")
     try:
@@ -55,4 +58,5 @@ async def _file(git: GitReads, repo: Repository, ref: str, path: str, shown: str
         ) from None
     if is_binary(done.out[:HEAD]):
         raise ToolError(Code.BINARY_FILE, f"{shown} at {ref} is not a text file")
-    return Text(visible(decode(done.out).lf) or "(empty file)", "git_diff shows what changed since then")
+    text = visible(decode(done.out).lf)
+    return lines_from(text.removesuffix("\n").split("\n"), start) if text else Text("(empty file)")

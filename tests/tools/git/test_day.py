@@ -54,3 +54,7 @@ async def test_answers_about_much_are_short(call, git):
     diff = await call("git_diff")
     assert len(diff) < 12_000
     assert diff.startswith(" big.txt | 80000 ++++")
+    assert diff.endswith("... not shown: big.txt; continue with start_line=1, or path shows one file or folder ...")
+    page = await call("git_diff", start_line=1)
+    assert page.startswith(git("diff")[:1000])
+    assert "not shown: the rest of big.txt; continue with start_line=" in page

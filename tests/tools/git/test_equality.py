@@ -173,7 +173,7 @@ async def test_answers_are_those_of_plain_git(call, git, tmp_path, shape):
         await same(plain_log(git, "--follow", "--", "renamed.txt"), "git_log", path=f"{prefix}renamed.txt", follow=True)
         if patch := git("show", "--format=", "HEAD").strip("\n"):
             await same(patch, "git_show", ref="HEAD")
-        await same(git("show", "HEAD:sub/b.txt"), "git_show", ref="HEAD", path=f"{prefix}sub/b.txt")
+        await same(git("show", "HEAD:sub/b.txt").rstrip("\n"), "git_show", ref="HEAD", path=f"{prefix}sub/b.txt")
         await same(
             git("grep", "-n", "-I", "c").rstrip("\n").replace(":c", ": c").replace(":*", ": *"),
             "git_grep",

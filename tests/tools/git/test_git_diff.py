@@ -70,13 +70,58 @@ async def test_a_large_diff_is_cut_between_files_and_hunks(call, git):
     answer = await call("git_diff")
     assert len(answer) < 12_000
     assert " 4 files changed, " in answer
-    assert answer.endswith("... not shown: the rest of a, b, c, d; path shows one file or folder ...")
+    marker = r"\n\.\.\. not shown: the rest of a, b, c, d; continue with start_line=(\d+), or path shows one file or folder \.\.\."
+    line = re.search(f"{marker}$", answer)
+    assert line
     body = answer.split("\n\n", 1)[1].rsplit("\n", 1)[0]
     whole = git("diff", "--", "a")
     assert whole.startswith(body)
     assert whole[len(body) :].startswith("\n@@ ")
     hunks = re.findall(r"^@@ -(\d+),", body, re.MULTILINE)
     assert len(hunks) > 10
+    assert int(line[1]) == body.count("\n") + 2
+
+
+async def test_a_large_diff_is_read_on_to_its_end(call, git):
+    git.commit(a="1\n", big="".join(f"line {number}\n" for number in range(3000)), c="1\n", d="1\n")
+    for name in "acd":
+        git.write(name, "2\n")
+    git.write("big", "".join(f"LINE {number}\n" for number in range(3000)))
+    patch = git("diff")
+    first = await call("git_diff")
+    top, _, rest = first.partition("\n\n")
+    assert top.endswith("\n 4 files changed, 3003 insertions(+), 3003 deletions(-)")
+    seen, pages = "", 0
+    while found := re.search(
+        r"^\.\.\. not shown: .*; continue with start_line=(\d+), or path .*\Z", rest, re.MULTILINE
+    ):
+        seen += rest[: found.start()]
+        pages += 1
+        assert patch.startswith(seen)
+        rest = await call("git_diff", start_line=int(found[1]))
+    assert seen + rest + "\n" == patch
+    assert pages > 5
+    assert "not shown: big, c, d;" in first
+    lines = patch.count("\n")
+    answer = await call("git_diff", start_line=lines + 1)
+    assert (answer["code"], answer["hint"]) == ("empty_range", f"it has {lines} lines")
+    git.commit("all")
+    assert (await call("git_show", ref="HEAD", start_line=3)).startswith(patch.split("\n", 2)[2][:400])
+
+
+async def test_a_line_longer_than_an_answer_is_passed(call, git):
+    git.commit(a="1\n", b="1\n")
+    git.write("a", "x " * 100_000 + "\nlast\n")
+    git.write("b", "2\n")
+    answer = await call("git_diff")
+    assert answer.endswith("\n\n... not shown: a, b; continue with start_line=1, or path shows one file or folder ...")
+    answer = await call("git_diff", start_line=7)
+    assert answer.startswith("+x x x ")
+    assert " tokens cut" in answer
+    assert answer.endswith(
+        "\n... not shown: the rest of a, b; continue with start_line=8, or path shows one file or folder ..."
+    )
+    assert (await call("git_diff", start_line=8)).startswith("+last\ndiff --git a/b b/b\n")
 
 
 async def test_binary_files_renames_and_modes_are_told(call, git):

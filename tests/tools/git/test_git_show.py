@@ -19,9 +19,11 @@ async def test_shows_a_file_as_it_was(call, git):
     git.commit("two", a_dot_txt="2\n", bin="\0\0")
     failed = []
     for arguments, expected in (
-        ({"ref": "HEAD~1", "path": "a.txt"}, "one\ntwo\n"),
-        ({"ref": "HEAD", "path": "a.txt"}, "1 value\n2\n"),
-        ({"ref": "HEAD", "path": "sub/b"}, "<U+001B>[31mx\n"),
+        ({"ref": "HEAD~1", "path": "a.txt"}, "one\ntwo"),
+        ({"ref": "HEAD~1", "path": "a.txt", "start_line": 2}, "two"),
+        ({"ref": "HEAD~1", "path": "a.txt", "start_line": 3}, "empty_range"),
+        ({"ref": "HEAD", "path": "a.txt"}, "[lines 1-1 of 1]\n2"),
+        ({"ref": "HEAD", "path": "sub/b"}, "<U+001B>[31mx"),
         ({"ref": "HEAD", "path": "sub"}, "not_a_file"),
         ({"ref": "HEAD", "path": "."}, "not_a_file"),
         ({"ref": "HEAD", "path": "gone"}, "not_a_file"),
@@ -37,6 +39,23 @@ async def test_shows_a_file_as_it_was(call, git):
         answer = await call("git_show", **arguments)
         if (answer["code"] if isinstance(answer, dict) else answer) != expected:
             failed.append((arguments, answer))
+    assert failed == []
+
+
+async def test_a_long_file_and_its_blame_are_read_on(call, git):
+    git.commit(long="".join(f"line {number}\n" for number in range(1, 4001)))
+    failed = []
+    for name, given, row in (
+        ("git_show", {"ref": "HEAD"}, "line {}"),
+        ("git_blame", {}, git("rev-parse", "HEAD")[:8] + " (Ann Author 2026-01-02) {0}: line {0}"),
+    ):
+        *rows, last = (await call(name, path="long", **given)).split("\n")
+        onward = (await call(name, path="long", **given, start_line=len(rows) + 1)).split("\n")
+        number = len(rows) + 1
+        if last != f"[lines 1-{number - 1} of 4000; continue with start_line={number}]" or onward[0] != row.format(
+            number
+        ):
+            failed.append((name, last, onward[0]))
     assert failed == []
 
 

@@ -43,8 +43,17 @@ async def test_two_thousand_changes_are_told_by_folder(call, git):
         "?? lib/ (1500 entries)",
         "?? app/ (500 entries)",
         "?? alone",
-        "... path shows one folder entry by entry ...",
+        "... git_status shows one folder with path, and every entry with start_line=1 ...",
     ]
+    rows: list[str] = []
+    while len(rows) < 2001:
+        head, *page = (await call("git_status", start_line=len(rows) + 1)).split("\n")
+        assert head == "## No commits yet on main"
+        last = f"[lines {len(rows) + 1}-{len(rows) + len(page) - 1} of 2001; continue with start_line={len(rows) + len(page)}]"
+        rows += page[:-1] if page[-1] == last else page
+    assert rows == git("status", "--porcelain", "-uall").splitlines()
+    assert await call.code("git_status", start_line=2002) == "empty_range"
+    assert await call("git_status", path="nothing", start_line=5) == "## No commits yet on main\nclean"
 
 
 async def test_a_repository_is_found_from_its_folders_and_named_from_the_base(call, git, plain, project):
