@@ -50,6 +50,8 @@ def made(folder: Path, commits: int, files: int) -> None:
     assert stream.wait() == 0
     subprocess.run(["git", "-C", folder, "reset", "-q", "--hard"], check=True)
     (folder / "d0" / "f0.txt").write_text("changed\n")
+    # Files as young as the index would be read again by each command that does not write the index.
+    time.sleep(1.5)
     subprocess.run(["git", "-C", folder, "status"], check=True, capture_output=True)
 
 
