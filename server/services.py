@@ -1,6 +1,6 @@
 """Puts the parts together: which object answers for each service that a handler asks for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..sandbox.git import Git, GitReads, GitWrites
@@ -15,7 +15,7 @@ from ..tools.context import CallContext
 from ..tools.progress import Progress
 from ..tools.session import SeenFiles, Session, TodoList
 from ..tools.settings import ToolSettings
-from ..tools.undo.journal import Journal
+from ..tools.undo.journal import History, Journal
 from ..tools.web._http import Http
 from ..tools.web._search import Engine, Tavily
 from .call.call import Call, Provider
@@ -75,11 +75,20 @@ def providers(parts: Services) -> Mapping[type, Provider]:
     }
 
 
-def noting(parts: Services) -> Callable[[Call], None]:
-    """Return the hook that notes, in the history of its session, each call that may change files."""
+@dataclass(frozen=True)
+class ChangeLog:
+    """Notes in the history of its session each call that may change files, for undo."""
 
-    def note(call: Call) -> None:
-        history = parts.owners.of(call.context.session or "").session.history
-        history.began(call.id, call.tool.name, journals=Journal in call.tool.services.values())
+    owners: SessionStore
 
-    return note
+    def begin(self, call: Call) -> None:
+        """Note a call, right before its handler runs."""
+        self._history(call).began(call.id, call.tool.name, journals=Journal in call.tool.services.values())
+
+    def id(self, call: Call) -> str:
+        """Return the id by which undo takes the change of a call back; empty where it cannot."""
+        entry = self._history(call).find(call.id) if Journal in call.tool.services.values() else None
+        return entry.id if entry and entry.undoable else ""
+
+    def _history(self, call: Call) -> History:
+        return self.owners.of(call.context.session or "").session.history

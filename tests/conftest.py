@@ -1,5 +1,6 @@
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from mcp import Client
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, TextContent
 
 from toolbox_mcp.safety.path_jail.roots import Roots
 from toolbox_mcp.safety.policy import Policy
@@ -27,13 +28,15 @@ from toolbox_mcp.server.call.pipeline import Pipeline, Rules
 from toolbox_mcp.server.resources.resources import Resources
 from toolbox_mcp.server.resources.sessions import SessionStore
 from toolbox_mcp.server.resources.subscriptions import Updates
-from toolbox_mcp.server.services import Services, noting, providers
+from toolbox_mcp.server.services import ChangeLog, Services, providers
 from toolbox_mcp.tools.catalogue import load_tools
 from toolbox_mcp.tools.settings import ToolSettings
 from toolbox_mcp.tools.web._http import Http
 
 OPEN = ExposurePolicy(enable_exec_tools=True, enable_shell=True)
 
+UNDO_ID = re.compile(r" \[undo: c\d+\]\Z")
+"""How the answer of a change ends."""
 TESTS = Path(__file__).parent
 FOLDERS = {TESTS / "interop": "slow", TESTS / "sandbox" / "escapes": "attack"}
 """The marks of all that is in a folder."""
@@ -77,6 +80,8 @@ class Box:
         self.settings = ToolSettings()
         self.rules = Rules(structured_output=True)
         self.tokens = 2000
+        self.undo_ids = False
+        """Whether the answers of changes keep the ids with which they end."""
         self.allowed_commands: tuple[str, ...] = ()
         self.env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
         self.max_processes = 8
@@ -147,7 +152,7 @@ class Box:
                 Budget(self.tokens, tokenizer_for("gpt-4o")),
                 providers(parts),
                 unsafe_logger=lambda name, detail: self.overrides.append((name, detail)),
-                noting=noting(parts),
+                changes=ChangeLog(parts.owners),
                 **self.extra,
             )
             resources = Resources(
@@ -172,7 +177,10 @@ class Box:
 
     async def result(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
         """Call a tool the way a client does."""
-        return await (await self.client()).call_tool(name, arguments)
+        result = await (await self.client()).call_tool(name, arguments)
+        if not self.undo_ids and result.content and isinstance(last := result.content[-1], TextContent):
+            last.text = UNDO_ID.sub("", last.text)
+        return result
 
     async def __call__(self, name: str, **arguments: Any) -> Any:
         """Return the text of an answer, or its error as a dict."""

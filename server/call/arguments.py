@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from ...safety.errors import Code, ToolError
 from ...safety.guard import GuardContext
-from ...tools.base import MayBeEmpty, Tool
+from ...tools.base import Alias, MayBeEmpty, Tool
 
 ASKED = "unsafe"
 
@@ -71,6 +71,13 @@ class Binder:
         self._kinds = {name: prop.get("type") for name, prop in properties.items()}
         self._texts = {name for name, prop in properties.items() if prop.get("items", {}).get("type") == "string"}
         self._many = [name for name, kind in self._kinds.items() if kind in ("array", "object")]
+        self._most = {name: prop["maximum"] for name, prop in properties.items() if "maximum" in prop}
+        self._aliases = {
+            mark.name: name
+            for name, info in tool.params.model_fields.items()
+            for mark in info.metadata
+            if isinstance(mark, Alias)
+        }
         self._required = {name for name, info in tool.params.model_fields.items() if info.is_required()}
         self._kept = self._required | {
             name
@@ -80,6 +87,8 @@ class Binder:
 
     def bind(self, arguments: Mapping[str, Any], judging: GuardContext) -> dict[str, Any]:
         """Return the handler's arguments, or raise ToolError: invalid_args first, then the first guard that refused."""
+        if self._aliases:
+            arguments = {self._aliases.get(name, name): value for name, value in arguments.items()}
         # An argument that is missing may be there under a wrong name, so the unknown ones are told first.
         for name in arguments:
             if name not in self._kinds:
@@ -113,6 +122,9 @@ class Binder:
         wrong_switch = kind == "boolean" and not isinstance(value, bool)
         if wrong_switch or (kind in ("integer", "number") and isinstance(value, bool)):
             raise ToolError(Code.INVALID_ARGS, f"{name}: expected {_a(str(kind))}, got {json.dumps(value)[:100]}")
+        if name in self._most and isinstance(value, (int, float)) and value > self._most[name]:
+            # Who asks for more than there may be is served with the most.
+            return self._most[name]
         return value
 
     def _insist_on_plain_items(self, name: str, value: Any) -> None:

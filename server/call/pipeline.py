@@ -4,10 +4,10 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 from anyio import to_thread
@@ -59,10 +59,22 @@ class Rules:
 UnsafeLogger = Callable[[str, str], object]
 
 
+class Changes(Protocol):
+    """What keeps the changes of calls, for undo."""
+
+    def begin(self, call: Call) -> None:
+        """Note a call that may change files."""
+        ...
+
+    def id(self, call: Call) -> str:
+        """Return the id by which undo takes the change of a call back; empty where it cannot."""
+        ...
+
+
 class Pipeline:
     """Everything that a call needs; no call reaches for anything else.
 
-    noting: told of each call that may change files, right before its handler runs.
+    changes: told of each call that may change files, right before its handler runs.
     """
 
     def __init__(
@@ -75,7 +87,7 @@ class Pipeline:
         providers: Mapping[type, Provider],
         recorder: Recorder | None = None,
         unsafe_logger: UnsafeLogger | None = None,
-        noting: Callable[[Call], None] | None = None,
+        changes: Changes | None = None,
     ) -> None:
         self.exposure = exposure
         self._policy = policy
@@ -85,7 +97,7 @@ class Pipeline:
         self._providers = providers
         self._recorder = recorder
         self._unsafe_logger = unsafe_logger
-        self._noting = noting
+        self._changes = changes
         self._binders: dict[str, Binder] = {}
         self._slots = anyio.Semaphore(rules.max_in_flight, fast_acquire=True)
 
@@ -147,12 +159,14 @@ class Pipeline:
         await self._approve(call)
         if call.tool.needs_exec:
             await row.begin()
-            if self._noting:
-                self._noting(call)
+            if self._changes:
+                self._changes.begin(call)
         with _unforeseen(call.tool):
             work = call.tool.run(**self._services(call), **given)
             result = await self._within(self._deadline(call.tool, given), call, work)
-            return _bounded(call.tool, await self._fit(result))
+            answer = _bounded(call.tool, await self._fit(result))
+        change = self._changes.id(call) if self._changes and call.tool.needs_exec else ""
+        return _with_undo(answer, change) if change else answer
 
     def _check_open(self, tool: Tool) -> None:
         closed = self.exposure.closed.get(tool.name)
@@ -287,6 +301,13 @@ async def _heartbeat(progress: Progress) -> None:
 def _asks_unsafe(call: Call) -> bool:
     asked = call.arguments.get(ASKED) if call.tool.unsafe else None
     return asked is True or (isinstance(asked, str) and asked.lower() == "true")
+
+
+def _with_undo(answer: Answer, change: str) -> Answer:
+    """Return an answer whose text ends in the id by which undo takes the change back."""
+    *others, last = answer.content
+    assert isinstance(last, TextContent)
+    return replace(answer, content=[*others, TextContent(type="text", text=f"{last.text} [undo: {change}]")])
 
 
 def _bounded(tool: Tool, answer: Answer) -> Answer:

@@ -1,46 +1,80 @@
 """undo."""
 
+import time
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field, PrivateAttr
 
+from ...safety.errors import Code, ToolError
 from ...safety.path_jail.roots import JailedPath
-from ..base import Access, tool
+from ..base import Access, Alias, tool
 from ..blocking import run_write
 from ..results import Record
 from ..services import Journal, Seen
-from ..undo.revert import Reverted, revert
+from ..undo.changes import touched
+from ..undo.journal import Entry, History
+from ..undo.revert import Reverted, obstacle, revert
 
+MAX_LISTED = 20
 MAX_NAMED = 400_000
 """Characters of paths that an answer names, so that the change of very many files can still be told."""
+SHOWN = 20
+"""Paths that the text names; the record has more."""
+
+
+class ChangeRow(Record):
+    """One change as the list shows it. age: seconds. state: `can be undone`, or why it cannot."""
+
+    id: str
+    tool: str
+    paths: list[str]
+    age: int
+    state: str
 
 
 class UndoRecord(Record):
-    """The call that was undone, the paths that are back or as they were, and those that went away."""
+    """The change that was undone, the paths that are back or as they were, that went away, and that were left as they are.
 
-    call_id: str
-    tool: str
-    restored: list[str]
-    removed: list[str]
-    _counts: tuple[int, int] = PrivateAttr((0, 0))
+    Or, for list, the latest changes.
+    """
+
+    id: str | None = None
+    call_id: str | None = None
+    tool: str | None = None
+    restored: list[str] | None = None
+    removed: list[str] | None = None
+    left: list[str] | None = None
+    changes: list[ChangeRow] | None = None
+
+    _text: str = PrivateAttr("")
 
     def rendered(self) -> str:
-        """Return the counts in a line."""
-        restored, removed = self._counts
-        return f"Undid {self.tool} ({self.call_id}): {restored} files restored, {removed} removed"
+        """Return a line that names the files, or a line for each change."""
+        return self._text
 
 
 @tool(Access.WRITE)
 async def undo(
     seen: Seen,
     journal: Journal,
-    call_id: Annotated[str | None, Field(description="_meta.call_id of its answer; default: the latest")] = None,
+    id: Annotated[
+        str | None,
+        Alias("call_id"),
+        Field(description="such as c7, with which the change's answer ends; default: the latest"),
+    ] = None,
+    list: Annotated[bool, Field(description="only list the latest changes")] = False,
 ) -> UndoRecord:
     """Take back what an edit, move or delete of this session did to files.
 
-    Refused where a file has changed since. To undo the undo, name its own call_id.
+    Files that have changed since stay as they are. To undo the undo, give its own id.
     """
-    done = await run_write(lambda _: revert(journal.history, call_id, journal))
+    if list:
+        if id is not None:
+            raise ToolError(Code.INVALID_ARGS, "id: not used with list", "leave one of them out")
+        changes = await run_write(lambda _: _rows(journal.history))
+        return _with_text(UndoRecord(changes=changes), "\n".join(map(_row, changes)) or "(no changes)")
+    done = await run_write(lambda _: revert(journal.history, id, journal))
     for old, new in done.moves:
         seen.moved(str(old), str(new))
     for path, content in done.files.items():
@@ -52,15 +86,61 @@ async def undo(
 
 
 def _record(done: Reverted) -> UndoRecord:
+    entry = done.entry
+    parts = [
+        f"{word} {_some([place.shown for place in places])}"
+        for word, places in (
+            ("restored", done.restored),
+            ("removed", done.removed),
+            ("left, as changed since:", done.left),
+        )
+        if places
+    ]
     record = UndoRecord(
-        call_id=done.entry.call_id, tool=done.entry.tool, restored=_named(done.restored), removed=_named(done.removed)
+        id=entry.id,
+        call_id=entry.call_id,
+        tool=entry.tool,
+        restored=_named(done.restored),
+        removed=_named(done.removed),
+        left=_named(done.left) or None,
     )
-    record._counts = (len(done.restored), len(done.removed))
+    return _with_text(record, f"Undid {entry.tool} ({entry.id}): {'; '.join(parts) or 'nothing to change'}")
+
+
+def _with_text(record: UndoRecord, text: str) -> UndoRecord:
+    record._text = text
     return record
 
 
-def _named(places: list[JailedPath]) -> list[str]:
-    names: list[str] = []
+def _rows(history: History) -> "list[ChangeRow]":
+    now = time.monotonic()
+    return [
+        ChangeRow(
+            id=entry.id,
+            tool=entry.tool,
+            paths=_named(_places(entry)),
+            age=round(now - entry.at),
+            state=obstacle(entry, history) or "can be undone",
+        )
+        for entry in history.latest_changes(MAX_LISTED)
+    ]
+
+
+def _row(row: ChangeRow) -> str:
+    return f"{row.id or '-'}\t{row.tool}\t{_some(row.paths) or '-'}\t{row.age} s ago\t{row.state}"
+
+
+def _places(entry: Entry) -> "list[JailedPath]":
+    return [*{place.path: place for place in touched(entry.steps)}.values()]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - SHOWN
+    return ", ".join(sorted(names)[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _named(places: "list[JailedPath]") -> "list[str]":
+    names = []
     left = MAX_NAMED
     for name in sorted(place.shown for place in places):
         left -= len(name)

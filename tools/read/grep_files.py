@@ -37,9 +37,6 @@ async def grep_files(
     include_ignored: bool = False,
 ) -> Text:
     """Search file contents or paths below a folder, or in one file."""
-    most = settings.max_grep_matches
-    if limit is not None and limit > most:
-        raise ToolError(Code.INVALID_ARGS, f"limit: expected at most {most}")
     sought = Query(
         pattern=_pattern(pattern, query, match),
         block=tuple(query or ()) if match == "block" else None,
@@ -49,7 +46,7 @@ async def grep_files(
         after=max(context or 0, after or 0),
         grouped=context is not None or before is not None or after is not None,
         output=output,
-        limit=limit or most,
+        limit=min(limit or settings.max_grep_matches, settings.max_grep_matches),
         attempt=settings.regex_timeout,
     )
     scope = Scope.of(path, glob, settings, include_ignored=include_ignored)

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -33,6 +34,7 @@ class Entry:
     """One call. steps: what it did, in order. size: bytes kept; counted: those that its history has counted.
 
     refused: why it cannot be undone. undone: whether it is at this moment. undid: the call that this one took back.
+    number: of the changes of its session that can be undone, counted from 1. at: the monotonic clock at its start.
     """
 
     call_id: str
@@ -43,6 +45,13 @@ class Entry:
     refused: str | None = None
     undone: bool = False
     undid: "Entry | None" = None
+    number: int | None = None
+    at: float = field(default_factory=time.monotonic)
+
+    @property
+    def id(self) -> str:
+        """Return the id by which a client names the change, such as `c7`; empty for one that never could be undone."""
+        return f"c{self.number}" if self.number else ""
 
     @property
     def undoable(self) -> bool:
@@ -65,6 +74,7 @@ class History:
         self._undoable: OrderedDict[str, Entry] = OrderedDict()
         self._others: OrderedDict[str, Entry] = OrderedDict()
         self._total = 0
+        self._numbered = 0
 
     def began(self, call_id: str, tool: str, *, journals: bool) -> None:
         """Note a call that may change files. journals: it says what it changes."""
@@ -78,10 +88,17 @@ class History:
         """Return the journal of one call. limit: bytes that are kept for it."""
         return Journal(self, Entry(call_id, tool), min(limit, MAX_BYTES))
 
-    def find(self, call_id: str) -> Entry | None:
-        """Return a call by its id, as long as it is kept."""
+    def find(self, name: str) -> Entry | None:
+        """Return a change by its id (c7) or by the id of its call, as long as it is kept."""
         with self.lock:
-            return self._undoable.get(call_id) or self._others.get(call_id)
+            calls = self._undoable | self._others
+            return calls.get(name) or next((entry for entry in calls.values() if entry.id == name), None)
+
+    def latest_changes(self, count: int) -> list[Entry]:
+        """Return the latest changes that are kept, the newest first, also those that cannot be undone."""
+        with self.lock:
+            kept = [entry for entry in (self._undoable | self._others).values() if entry.number or entry.refused]
+        return sorted(kept, key=attrgetter("at"), reverse=True)[:count]
 
     def latest(self) -> Entry | None:
         """Return the latest call that is undoable and not undone, calls of undo left out."""
@@ -114,6 +131,9 @@ class History:
                 self._others[entry.call_id] = entry
                 return
             self._undoable[entry.call_id] = entry
+            if entry.number is None:
+                self._numbered += 1
+                entry.number = self._numbered
             entry.counted = entry.size
             self._total += entry.counted
             while self._total > MAX_BYTES or self._is_crowded:

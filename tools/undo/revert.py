@@ -15,60 +15,101 @@ from ...safety.writes.batch import Change, change_all
 from .changes import Content, Made, Moved, Put, Step, touched
 from .journal import MAX_CALLS, Entry, History, Journal, content_after, current, made
 
+_NAMED = 3
+"""Changed files that a row of the list names."""
+
 Contents = dict[Path, Content | None]
 
 
 @dataclass
 class Reverted:
-    """What undo did. files: what each file holds that it wrote or removed. moves: paths from and to."""
+    """What undo did. files: what each file holds that it wrote or removed. moves: paths from and to.
+
+    left: files of the change that somebody has changed since.
+    """
 
     entry: Entry
     restored: list[JailedPath] = field(default_factory=list)
     removed: list[JailedPath] = field(default_factory=list)
+    left: list[JailedPath] = field(default_factory=list)
     files: Contents = field(default_factory=dict)
     moves: list[tuple[Path, Path]] = field(default_factory=list)
 
 
-def revert(history: History, call_id: str | None, journal: Journal) -> Reverted:
-    """Take back a call of this session, or the latest one. ToolError not_found, refused, changed_since, protected_path."""
+def revert(history: History, name: str | None, journal: Journal) -> Reverted:
+    """Take back a change of this session, or the latest one. ToolError not_found, refused, changed_since, protected_path.
+
+    name: the id of the change or of its call. Files that have changed since are left, where the change did nothing but
+    write files and one of them is as it was left; else all of it is refused.
+    """
     while True:
-        entry = _chosen(history, call_id)
+        entry = _chosen(history, name)
         with _held(entry):
             if not entry.undoable or entry.undone:
-                if call_id is None:
+                if name is None:
                     continue
-                raise _nothing(call_id)
-            steps = list(entry.steps)
-            there = _checked(entry, history)
+                raise _nothing(name)
+            there, foreign = _look(entry, history)
+            steps = [step for step in entry.steps if not (isinstance(step, Put) and step.place.path in foreign)]
+            if foreign and not (_only_writes(entry) and any(isinstance(step, Put) for step in steps)):
+                raise _changed_since(entry, next(iter(foreign.values())), history)
             taken = _take_back(steps, there, history)
             with history.lock:
                 journal.entry.undid = entry
                 entry.turn(True)
             journal.note(taken)
-            return _told(entry, taken)
+            done = _told(entry, taken)
+            done.left = [*foreign.values()]
+            return done
 
 
-def _chosen(history: History, call_id: str | None) -> Entry:
-    entry = history.latest() if call_id is None else history.find(call_id)
+def obstacle(entry: Entry, history: History) -> str | None:
+    """Return why a change cannot be undone; None if it can."""
+    if entry.refused:
+        return f"cannot be undone: {entry.refused}"
+    if entry.undone:
+        return "undone"
+    with _held(entry):
+        foreign = _look(entry, history)[1]
+    if not foreign:
+        return None
+    return f"changed since: {', '.join(sorted(place.shown for place in foreign.values())[:_NAMED])}"
+
+
+def _only_writes(entry: Entry) -> bool:
+    return not any(isinstance(step, Moved) for step in entry.steps)
+
+
+def _changed_since(entry: Entry, place: JailedPath, history: History) -> ToolError:
+    """Return the refusal, which names another change that can be undone."""
+    others = (other for other in history.latest_changes(MAX_CALLS) if other is not entry and not other.undid)
+    free = next((other for other in others if obstacle(other, history) is None), None)
+    return ToolError(
+        Code.CHANGED_SINCE,
+        f"{place.shown} has changed since {entry.tool} ({entry.id})",
+        f"restore it by hand; {free.tool} can be undone: id={free.id}" if free else "restore it by hand",
+    )
+
+
+def _chosen(history: History, name: str | None) -> Entry:
+    entry = history.latest() if name is None else history.find(name)
     if entry is None:
-        if call_id is None:
+        if name is None:
             raise ToolError(Code.NOT_FOUND, "this session has no change left that can be undone")
         raise ToolError(
             Code.NOT_FOUND,
-            f"no change by call {call_id[:100]} is kept for this session",
-            f"_meta.call_id of an answer names it; the latest {MAX_CALLS} are kept",
+            f"no change {name[:100]} is kept for this session",
+            f"list=true names the latest; {MAX_CALLS} are kept",
         )
     if entry.refused:
-        raise ToolError(Code.REFUSED, f"{entry.tool} ({entry.call_id}) cannot be undone: {entry.refused}")
+        raise ToolError(Code.REFUSED, f"{entry.tool} ({name or entry.call_id}) cannot be undone: {entry.refused}")
     if not entry.undoable or entry.undone:
-        raise _nothing(entry.call_id)
+        raise _nothing(name or entry.id)
     return entry
 
 
-def _nothing(call_id: str) -> ToolError:
-    return ToolError(
-        Code.NOT_FOUND, f"nothing is left of {call_id} to undo", "it changed nothing, or is undone already"
-    )
+def _nothing(name: str) -> ToolError:
+    return ToolError(Code.NOT_FOUND, f"nothing is left of {name} to undo", "it changed nothing, or is undone already")
 
 
 @contextmanager
@@ -81,8 +122,8 @@ def _held(entry: Entry) -> Iterator[None]:
         yield
 
 
-def _checked(entry: Entry, history: History) -> Contents:
-    """Return the content of each file that is to change. ToolError changed_since unless all is as the call left it."""
+def _look(entry: Entry, history: History) -> tuple[Contents, dict[Path, JailedPath]]:
+    """Return the content of each file that is to change, and the places that are not as the call left them."""
     left: dict[Path, tuple[JailedPath, Content | Moved | Made | None]] = {}
     for step in entry.steps:
         match step:
@@ -94,6 +135,7 @@ def _checked(entry: Entry, history: History) -> Contents:
             case Made():
                 left[step.folder.path] = step.folder, None if step.gone else step
     there: Contents = {}
+    foreign: dict[Path, JailedPath] = {}
     folders_only = all(isinstance(step, Made) for step in entry.steps)
     for path, (place, state) in left.items():
         try:
@@ -109,12 +151,8 @@ def _checked(entry: Entry, history: History) -> Contents:
         except (OSError, ToolError):
             as_left = False
         if not as_left:
-            raise ToolError(
-                Code.CHANGED_SINCE,
-                f"{place.shown} has changed since {entry.tool} ({entry.call_id})",
-                "undo what changed it first, or restore it by hand",
-            )
-    return there
+            foreign[path] = place
+    return there, foreign
 
 
 def _is_folder(place: JailedPath, may_hold: set[str] | None) -> bool:

@@ -187,7 +187,7 @@ async def test_the_trash_of_the_desktop_is_used_where_it_is_inside_a_root(call, 
     info = (trash / "info" / f"{name}.trashinfo").read_text()
     assert re.fullmatch(rf"\[Trash Info\]\nPath={folder}/a\.txt\nDeletionDate=\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\n", info)
     assert stat.S_IMODE(os.stat(trash / "files").st_mode) == 0o700
-    assert (await call("undo")).endswith("1 files restored, 0 removed")
+    assert (await call("undo")).endswith("restored a.txt")
     assert (folder / "a.txt").read_text() == "a"
     assert os.listdir(trash / "info") == os.listdir(trash / "files") == []
 

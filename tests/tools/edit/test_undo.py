@@ -79,6 +79,7 @@ CALLS = [
 async def test_undo_takes_back_every_byte_and_undoing_the_undo_brings_it_again(
     call, folder, name, arguments, restored, removed
 ):
+    call.undo_ids = True
     before = tree(folder)
     made = await call.result(name, arguments)
     assert not made.is_error, made
@@ -87,16 +88,16 @@ async def test_undo_takes_back_every_byte_and_undoing_the_undo_brings_it_again(
 
     undone = await call.result("undo", {})
     assert undone.structured_content == {
-        "call_id": made.meta["call_id"], "tool": name, "restored": restored, "removed": removed,
+        "id": "c1", "call_id": made.meta["call_id"], "tool": name, "restored": restored, "removed": removed,
     }  # fmt: skip
-    assert undone.content[0].text == (
-        f"Undid {name} ({made.meta['call_id']}): {len(restored)} files restored, {len(removed)} removed"
-    )
+    assert made.content[0].text.endswith(" [undo: c1]")
+    named = [f"{word} {', '.join(names)}" for word, names in (("restored", restored), ("removed", removed)) if names]
+    assert undone.content[0].text == f"Undid {name} (c1): {'; '.join(named)} [undo: c2]"
     assert tree(folder) == before
     assert await call.code("undo") == "not_found"
     assert await call.code("undo", call_id=made.meta["call_id"]) == "not_found"
 
-    redone = await call.result("undo", {"call_id": undone.meta["call_id"]})
+    redone = await call.result("undo", {"id": "c2"})
     assert not redone.is_error, redone
     assert redone.structured_content["tool"] == "undo"
     assert tree(folder) == after
@@ -147,8 +148,13 @@ async def test_what_changed_since_is_not_touched(call, folder, name, arguments, 
     else:
         changed.write_text("mine")
     before = tree(folder)
-    assert await call.code("undo") == "changed_since"
-    assert tree(folder) == before
+    if name == "replace_in_files" and len(restored) > 1:
+        # The others go back.
+        assert (await call("undo")).endswith(f"left, as changed since: {restored[-1]}")
+        assert tree(folder)[restored[-1]] == before[restored[-1]]
+    else:
+        assert await call.code("undo") == "changed_since"
+        assert tree(folder) == before
 
 
 @pytest.mark.parametrize(
@@ -165,12 +171,20 @@ async def test_what_changed_since_is_not_touched(call, folder, name, arguments, 
         lambda project: (project / "b.txt").write_bytes(b"x" * 2**24),
     ],
 )
-async def test_one_changed_file_of_many_stops_all(call, folder, change):
+async def test_a_changed_file_stays_and_does_not_keep_the_others_from_going_back(call, folder, change):
+    originals = tree(folder)
     await call("replace_in_files", pattern="old", replacement="new")
     change(folder)
     before = tree(folder)
-    assert await call.code("undo") == "changed_since"
-    assert tree(folder) == before
+    answer = await call("undo")
+    assert "; left, as changed since: " in answer
+    after = tree(folder)
+    left = answer.split("since: ")[1].split(", ")
+    back = {name for name in originals if after.get(name) == originals[name] != before.get(name)}
+    assert back and not back & set(left)
+    assert {name: what for name, what in after.items() if name not in back} == {
+        name: what for name, what in before.items() if name not in back
+    }
 
 
 async def test_a_file_with_the_same_bytes_again_has_not_changed(call, folder):
@@ -178,7 +192,7 @@ async def test_a_file_with_the_same_bytes_again_has_not_changed(call, folder):
     data = (folder / "b.txt").read_bytes()
     (folder / "b.txt").write_bytes(b"in between")
     (folder / "b.txt").write_bytes(data)
-    assert (await call("undo")).endswith("1 files restored, 0 removed")
+    assert (await call("undo")).endswith("(c1): restored b.txt")
 
 
 async def test_a_place_that_is_taken_again_stops_the_way_back(call, folder):
@@ -244,7 +258,7 @@ async def test_what_a_move_replaced_comes_back_with_its_attributes_and_its_acces
 
 
 async def test_unknown_ids_and_nothing_at_all_are_not_found(call, folder):
-    assert (await call("undo", call_id="x"))["error"] == "no change by call x is kept for this session"
+    assert (await call("undo", call_id="x"))["error"] == "no change x is kept for this session"
     assert await call.code("undo") == "not_found"
     for call_id in ("x", "", "\x00", "x" * 10_000):
         assert await call.code("undo", call_id=call_id) == "not_found"
@@ -273,7 +287,7 @@ async def test_what_is_too_large_to_keep_cannot_be_undone(call, project):
 async def test_a_created_file_is_undone_whatever_its_size(call, project):
     call.settings = ToolSettings(undo_max_bytes=0)
     await call("write_file", path="f", content="x" * 1000)
-    assert (await call("undo")).endswith("0 files restored, 1 removed")
+    assert (await call("undo")).endswith("removed f")
     assert os.listdir(project) == []
 
 
@@ -325,7 +339,7 @@ async def test_a_failure_in_the_middle_takes_back_what_was_undone(call, folder, 
     assert await call.code("undo") == "refused"
     assert tree(folder) == before
     monkeypatch.undo()
-    assert (await call("undo")).endswith("2 files restored, 0 removed")
+    assert (await call("undo")).endswith("restored b.txt, sub/c.txt")
 
 
 async def test_a_move_whose_second_half_cannot_be_undone_stays_moved(call, folder, monkeypatch):
@@ -414,7 +428,7 @@ async def test_an_unsafe_write_outside_is_undone_where_it_was(call, folder):
     outside = folder.parent / "outside"
     outside.write_text("old")
     await call("write_file", path=str(outside), content="new", unsafe=True)
-    assert re.fullmatch(r"Undid write_file \(\w+\): 1 files restored, 0 removed", await call("undo"))
+    assert re.fullmatch(r"Undid write_file \(c1\): restored .*/outside", await call("undo"))
     assert outside.read_text() == "old"
 
 
@@ -424,7 +438,7 @@ async def test_the_names_of_very_many_files_are_cut_and_their_number_told(call, 
         (project / f"{number:0200}").write_text("a")
     await call("replace_in_files", pattern="a", replacement="b")
     undone = await call.result("undo", {})
-    assert undone.content[0].text.endswith("3000 files restored, 0 removed")
+    assert undone.content[0].text.endswith(" and 2980 more")
     assert len(undone.structured_content["restored"]) == 2000
 
 
@@ -489,3 +503,35 @@ async def test_any_row_of_calls_is_taken_back_and_brought_again(call, folder, se
     for call_id, made in reversed(undos):
         assert not (await call.result("undo", {"call_id": call_id})).is_error
         assert tree(folder) == after[made]
+
+
+async def test_the_latest_changes_are_listed_with_what_stands_in_their_way(call, folder):
+    call.allowed_commands = ("true",)
+    await call("edit_file", path="a.txt", old_string="one", new_string="1")
+    await call("write_file", path="z", content="z")
+    await call("write_file", path="n/w", content="w", create_parents=True)
+    await call("bash", command="true")
+    (folder / "a.txt").write_text("mine")
+    await call("undo", id="c2")
+    rows = [row.split("\t") for row in (await call("undo", list=True)).split("\n")]
+    assert [row[3].endswith(" s ago") for row in rows] == [True] * 5
+    assert [[*row[:3], row[4]] for row in rows] == [
+        ["c4", "undo", "z", "can be undone"],
+        ["-", "bash", "-", "cannot be undone: bash keeps nothing by which it could be undone"],
+        ["c3", "write_file", "n, n/w", "can be undone"],
+        ["c2", "write_file", "z", "undone"],
+        ["c1", "edit_file", "a.txt", "changed since: a.txt"],
+    ]
+    refused = await call("undo", id="c1")
+    assert refused["hint"] == "restore it by hand; write_file can be undone: id=c3"
+    assert not isinstance(await call("undo", id="c3"), dict)
+
+
+async def test_no_changes_are_an_empty_list_and_id_and_list_exclude_each_other(call, folder):
+    assert await call("undo", list=True) == "(no changes)"
+    assert await call.code("undo", list=True, id="c1") == "invalid_args"
+
+
+async def test_a_change_that_failed_has_no_id(call, folder):
+    result = await call.result("edit_file", {"path": "a.txt", "old_string": "nowhere", "new_string": ""})
+    assert "[undo" not in result.content[0].text
