@@ -154,6 +154,17 @@ async def test_the_marker_of_a_cut_names_the_keys_and_their_sizes(call):
     users = await call("json_query", json=text, query="users")
     assert users.endswith(" tokens cut; query [0] to [8999], or [].KEY with id, name]")
     assert "[8999].name" not in whole
+    others = {
+        "yaml": "users:\n" + "- {id: 1, name: x}\n" * 9000 + "meta: {a: 1}\n",
+        "toml": "meta = {a = 1}\n" + '[[users]]\nid = 1\nname = "x"\n' * 9000,
+    }
+    markers = {
+        form: (await call(f"{form}_query", **{form: other})).rpartition("; ")[2] for form, other in others.items()
+    }
+    assert markers == {
+        "yaml": "query a key of it: users (list of 9000), meta (object of 1)]",
+        "toml": "query a key of it: meta (object of 1), users (list of 9000)]",
+    }
 
 
 async def test_a_document_of_five_megabytes_is_queried_in_the_worker(call, project):

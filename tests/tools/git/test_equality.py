@@ -123,6 +123,13 @@ def with_submodule(git, outside):
     git.folder = folder
 
 
+def bare_inside(git, outside):
+    history(git)
+    git("clone", "-q", "--bare", str(git.folder), str(outside / "bare"))
+    (outside / "bare").rename(git.folder / "bare")
+    git.write("bare/config", "[core]\n\tbare = true\n\tfsmonitor = false\n")
+
+
 def unborn(git, outside):
     pass
 
@@ -132,7 +139,7 @@ def plain(git, outside):
 
 
 FAST = (plain, worktree, submodule, unborn)
-SLOW = (detached, packed, sha256, reftable, shallow, cloned, sparse, split_index, crlf, with_submodule)
+SLOW = (detached, packed, sha256, reftable, shallow, cloned, sparse, split_index, crlf, with_submodule, bare_inside)
 SHAPES = [*FAST, *(pytest.param(shape, marks=pytest.mark.slow) for shape in SLOW)]
 
 

@@ -1,4 +1,7 @@
 import re
+from pathlib import Path
+
+import pytest
 
 
 async def test_commits_what_is_staged_and_says_who_did(call, git):
@@ -68,6 +71,22 @@ async def test_a_hook_that_refuses_is_told(call, git):
     await call("git_add", paths=["a"])
     answer = await call("git_commit", message="x")
     assert (answer["code"], answer["error"]) == ("git_failed", "git commit: hooked")
+
+
+@pytest.mark.slow
+async def test_at_the_deadline_all_that_a_hook_started_is_killed_and_no_lock_stays(call, git):
+    call.git_settings = {"hooks": True, "timeout": 1.5, "env": {"PATH": "/usr/bin:/bin"}}
+    script = "#!/bin/sh\n(trap '' TERM; setsid sleep 300 & echo $! >> pids; sleep 300) &\necho $! >> pids\nwait\n"
+    git.write(".git/hooks/pre-commit", script).chmod(0o755)
+    git.write("a", "")
+    await call("git_add", paths=["a"])
+    assert await call.code("git_commit", message="x") == "timeout"
+    pids = (git.folder / "pids").read_text().split()
+    assert len(pids) == 2
+    assert [pid for pid in pids if Path("/proc", pid).exists()] == []
+    assert not list((git.folder / ".git").rglob("*.lock"))
+    (git.folder / ".git/hooks/pre-commit").unlink()
+    assert "Committed " in await call("git_commit", message="x")
 
 
 async def test_commits_on_a_detached_head(call, git):

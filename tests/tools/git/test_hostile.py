@@ -236,6 +236,8 @@ VECTORS = (
     Vector("ssh signatures", both(configured("commit.gpgSign", "true"), configured("gpg.format", "ssh"), configured("gpg.ssh.defaultKeyCommand")), ["commit", "--allow-empty", "-m", "x"], config=True),
     Vector("commits are signed", both(configured("commit.gpgSign", "true"), configured("gpg.program")), ["commit", "--allow-empty", "-m", "x"], config=True),
     Vector("an editor", configured("core.editor"), ["commit", "--allow-empty"], config=True),
+    Vector("an archive command", configured("tar.evil.command"), ["archive", "--format=evil", "HEAD"], config=True),
+    Vector("an alias", lambda e: e.config("alias.evil", f"!{e.program}"), ["evil"], config=True),
     Vector("fetched by ssh", both(Evil.missing, configured("remote.origin.url", "ssh://example.invalid/x"), configured("core.sshCommand")), ["cat-file", "blob", "HEAD:b"], fast=True),
     Vector("fetched by ext", both(Evil.missing, lambda e: e.config("remote.origin.url", f"ext::{e.program}"), configured("protocol.ext.allow", "always")), ["cat-file", "blob", "HEAD:b"]),
     Vector("fetched by a program of the remote", both(Evil.missing, lambda e: e.config("remote.origin.url", str(e.git.folder)), configured("remote.origin.uploadpack")), ["cat-file", "blob", "HEAD:b"]),
@@ -443,6 +445,15 @@ async def test_a_folder_that_became_a_link_is_not_looked_into(call, git, tmp_pat
             failed.append((name, arguments, answer))
     assert failed == []
     assert "hunter2" not in git("cat-file", "--batch-all-objects", "--batch")
+
+
+async def test_a_repository_of_another_user_is_refused(call, git, monkeypatch):
+    git.commit(a="1\n")
+    other = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    for name, arguments in (("git_status", {}), ("git_log", {}), ("git_add", {"paths": ["a"]})):
+        answer = await call(name, **arguments)
+        assert (answer["code"], "it belongs to another user" in answer["error"]) == ("refused", True)
 
 
 async def test_a_head_that_leads_elsewhere_is_refused(call, git, tmp_path):
