@@ -13,9 +13,10 @@ from ..base import Access, tool
 from ..blocking import IsCancelled, run_read
 from ..results import Text
 from ..search.globs import Glob, compiled, expanded
-from ..search.scope import WALK_DEADLINE
+from ..search.scope import WALK_DEADLINE, IncludeHidden
 from ..services import Settings
 from ..settings import ToolSettings
+from ._nearby import near
 
 MAX_HITS = 1000
 
@@ -25,15 +26,20 @@ async def glob(
     settings: Settings,
     pattern: str,
     base: ProjectPath = ".",  # type: ignore[assignment]
+    include_hidden: IncludeHidden = False,
     include_ignored: bool = False,
 ) -> Text:
-    """Find files by path, such as src/**/*.{ts,tsx}."""
+    """Find files by path, such as src/**/*.{ts,tsx}. Without a slash, such as *.py, at any depth."""
     if _leaves(pattern) or any(map(_leaves, expanded(pattern))):
         raise ToolError(Code.PATH_DENIED, f"{pattern} leaves the folder", "give the folder as base")
-    wanted = compiled(pattern.removeprefix("./"))
+    whole = pattern.removeprefix("./") if "/" in pattern else f"**/{pattern}" if pattern else pattern
+    wanted = compiled(whole, hidden=include_hidden)
 
     def found(stop: IsCancelled) -> str:
-        return _found(base, pattern, wanted, settings, include_ignored, stop)
+        if hits := _found(base, wanted, settings, include_ignored, stop):
+            return hits
+        also = near(base, whole, settings, stop, include_hidden=include_hidden, include_ignored=include_ignored)
+        return f"no matches for {pattern}{also}"
 
     return Text(await run_read(found), "narrow the pattern or the base")
 
@@ -42,9 +48,8 @@ def _leaves(pattern: str) -> bool:
     return pattern.startswith("/") or ".." in pattern.split("/")
 
 
-def _found(
-    base: JailedPath, pattern: str, wanted: Glob, settings: ToolSettings, include_ignored: bool, stop: IsCancelled
-) -> str:
+def _found(base: JailedPath, wanted: Glob, settings: ToolSettings, include_ignored: bool, stop: IsCancelled) -> str:
+    """Return a line for each file; empty where there is none."""
     top = base.target()
     walk = Walk(
         base,
@@ -66,7 +71,7 @@ def _found(
         hits.append(prefix + visible_name(entry.path))
     if walk.cut:
         hits.append(f"... (stopped after {walk.cut})")
-    return "\n".join(hits) or f"no matches for {pattern}"
+    return "\n".join(hits)
 
 
 def _leads_to_file(link: JailedPath) -> bool:

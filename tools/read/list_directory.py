@@ -1,7 +1,7 @@
 """list_directory."""
 
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -13,8 +13,9 @@ from ..base import Access, tool
 from ..blocking import IsCancelled, run_read
 from ..results import Text
 from ..search.globs import compiled
-from ..search.scope import WALK_DEADLINE
+from ..search.scope import WALK_DEADLINE, IncludeHidden
 from ..services import Settings
+from ._nearby import MAX_ENTRIES, MAX_SECONDS, is_hidden
 
 MAX_ROWS = 1000
 
@@ -24,34 +25,51 @@ async def list_directory(
     settings: Settings,
     path: ProjectPath = ".",  # type: ignore[assignment]
     recursive: bool = False,
-    include_hidden: bool = False,
+    include_hidden: IncludeHidden = False,
     pattern: Annotated[str | None, Field(description="name glob")] = None,
     sizes: bool = True,
 ) -> Text:
     """List a folder: rows of TYPE, SIZE, NAME."""
-    wanted = compiled(pattern, hidden=True).match if pattern is not None else None
+    wanted = compiled(pattern, hidden=include_hidden).match if pattern is not None else None
     if pattern is not None and "/" in pattern:
         raise ToolError(Code.BAD_PATTERN, "pattern goes by the name alone", "glob matches whole paths")
 
+    enters = None if include_hidden else _is_shown
+
+    def walked(stop: IsCancelled, **how: Any) -> Walk:
+        depth = None if recursive else 1
+        return Walk(path, ignored_dirs=settings.ignored_dirs, max_depth=depth, show_ignored=True, stop=stop, **how)
+
     def listed(stop: IsCancelled) -> str:
-        walk = Walk(
-            path,
-            ignored_dirs=settings.ignored_dirs,
-            hidden=include_hidden,
-            max_depth=None if recursive else 1,
-            sizes=sizes,
-            show_ignored=True,
-            stop=stop,
-        )
+        # A pattern that spells out the dot names what is hidden, but not what hidden folders hold.
+        walk = walked(stop, hidden=include_hidden or wanted is not None, sizes=sizes, enters=enters)
         found = (entry for entry in walk if wanted is None or wanted(entry.name))
         row = _row if sizes else _unsized_row
         rows = "\n".join([row(entry) for entry in islice(found, MAX_ROWS)])
         cut = f"first {MAX_ROWS} entries shown" if next(found, None) else walk.cut and f"stopped after {walk.cut}"
         if cut:
             return f"{rows}\n... ({cut})" if rows else f"... ({cut})"
-        return rows or "(empty directory)"
+        return rows or _nothing(walked(stop, max_entries=MAX_ENTRIES, max_seconds=MAX_SECONDS), pattern)
 
     return Text(await run_read(listed), "narrow the path or give a pattern")
+
+
+def _is_shown(path: str) -> bool:
+    return not path.rpartition("/")[2].startswith(".")
+
+
+def _nothing(walk: Walk, pattern: str | None) -> str:
+    """Return what to say where no entry is listed. walk: over all that there is."""
+    entries = [*walk]
+    if not entries:
+        return "(empty directory)"
+    hidden = sum(is_hidden(entry.path) for entry in entries)
+    if pattern is None:
+        return f"(nothing but {hidden} hidden: include_hidden=true)"
+    match = compiled(pattern, hidden=True).match
+    if count := sum(match(entry.name) is not None for entry in entries):
+        return f"no matches for {pattern}; {count} hidden: include_hidden=true"
+    return f"no matches for {pattern}; {len(entries)} entries" + (f", {hidden} hidden" if hidden else "")
 
 
 def _row(entry: Entry) -> str:

@@ -6,7 +6,7 @@ from ...safety.text import visible_name
 from ..base import Access, tool
 from ..blocking import IsCancelled, run_read
 from ..results import Text
-from ..search.scope import WALK_DEADLINE
+from ..search.scope import WALK_DEADLINE, IncludeHidden
 from ..services import Settings
 
 MAX_ENTRIES = 500
@@ -18,7 +18,7 @@ async def tree(
     settings: Settings,
     path: ProjectPath = ".",  # type: ignore[assignment]
     max_depth: int = DEPTH,
-    show_hidden: bool = False,
+    include_hidden: IncludeHidden = False,
     include_ignored: bool = False,
 ) -> Text:
     """Show folders and files as an indented tree."""
@@ -29,7 +29,7 @@ async def tree(
             path,
             ignored_dirs=() if include_ignored else settings.ignored_dirs,
             gitignore=settings.respect_gitignore and not include_ignored,
-            hidden=show_hidden,
+            hidden=include_hidden,
             max_depth=depth,
             folders_first=True,
             stop=stop,

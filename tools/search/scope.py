@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
+from typing import Annotated
+
+from pydantic import Field
 
 from ...safety.errors import Code, ToolError
 from ...safety.os_errors import refusal
@@ -26,6 +29,8 @@ MAX_BYTES = 5 * 2**20
 WALK_SECONDS = 60.0
 """Seconds that a walk may take. Both bounds are TOOLS.md §4.1's and §1.5's."""
 WALK_DEADLINE = WALK_SECONDS + 5
+
+IncludeHidden = Annotated[bool, Field(description="also names that begin with a dot")]
 
 _SIMPLE = re.compile(r"(?=.)[\w.*?+@~ -]*(?:\{[\w.+-]+(?:,[\w.+-]+)*\}[\w.*?-]*)?", re.ASCII)
 """Globs that ripgrep reads as we do: no classes, and no braces in braces or with nothing in them."""

@@ -30,13 +30,29 @@ def folder(project):
         ({"path": "link"}, ["file\t1\tdeep.py"]),
         ({"path": "node_modules"}, ["file\t0\tx.js"]),
         ({"recursive": True, "pattern": "*.py"}, ["file\t1\ta/deep.py"]),
-        ({"recursive": True, "pattern": "*.js"}, ["(empty directory)"]),
+        ({"recursive": True, "pattern": "*.js"}, ["no matches for *.js; 7 entries, 1 hidden"]),
         ({"include_hidden": True, "pattern": ".*"}, ["file\t0\t.hidden"]),
-        ({"pattern": "nothing"}, ["(empty directory)"]),
+        ({"pattern": ".*"}, ["file\t0\t.hidden"]),
+        ({"pattern": "nothing"}, ["no matches for nothing; 6 entries, 1 hidden"]),
+        ({"pattern": "*hidden"}, ["no matches for *hidden; 1 hidden: include_hidden=true"]),
+        ({"pattern": "*.rs", "path": "a"}, ["no matches for *.rs; 1 entries"]),
     ],
 )
 async def test_lists_the_entries(call, folder, arguments, rows):
     assert (await call("list_directory", **arguments)).split("\n") == rows
+
+
+async def test_what_hidden_folders_hold_is_listed_only_with_include_hidden(call, project):
+    (project / ".a" / "b").mkdir(parents=True)
+    for path in (".x", ".a/.x", ".a/b/.x", ".a/b/y"):
+        (project / path).touch()
+    assert await call("list_directory") == "(nothing but 2 hidden: include_hidden=true)"
+    assert await call("list_directory", path=".a/b", pattern="y") == "file\t0\ty"
+    assert await call("list_directory", pattern=".x", recursive=True) == "file\t0\t.x"
+    rows = await call("list_directory", pattern="?x", recursive=True, include_hidden=True)
+    assert rows == "file\t0\t.a/.x\nfile\t0\t.a/b/.x\nfile\t0\t.x"
+    (project / "empty").mkdir()
+    assert await call("list_directory", path="empty", pattern="*") == "(empty directory)"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +63,7 @@ async def test_lists_the_entries(call, folder, arguments, rows):
         ({"path": "link"}, ["file\tdeep.py"]),
         ({"recursive": True, "pattern": "*.py"}, ["file\ta/deep.py"]),
         ({"include_hidden": True, "pattern": ".*"}, ["file\t.hidden"]),
-        ({"pattern": "nothing"}, ["(empty directory)"]),
+        ({"pattern": "nothing"}, ["no matches for nothing; 6 entries, 1 hidden"]),
     ],
 )
 async def test_without_sizes_the_column_is_left_out(call, folder, arguments, rows):

@@ -30,7 +30,7 @@ ALL = """project/
         ({"path": "link", "max_depth": 1}, "src/\n  a/\n  main.py"),
         ({"path": "build"}, "build/\n  out"),
         (
-            {"max_depth": 1, "show_hidden": True},
+            {"max_depth": 1, "include_hidden": True},
             "project/\n  .hidden/\n  src/\n  .gitignore\n  Readme\n  link@",
         ),
         ({"max_depth": 1, "include_ignored": True}, "project/\n  build/\n  src/\n  zeta/\n  Readme\n  link@"),
