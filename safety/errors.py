@@ -46,6 +46,7 @@ class Code(StrEnum):
     OUTPUT_LIMIT = "output_limit"
     COMMAND_DENIED = "command_denied"
     ENV_DENIED = "env_denied"
+    OUTPUT_EXPIRED = "output_expired"
     SCRIPT_DENIED = "script_denied"
     UNAVAILABLE = "unavailable"
     UNSUPPORTED_PLATFORM = "unsupported_platform"

@@ -57,6 +57,7 @@ WHEN: Mapping[Code, str] = {
     Code.BAD_ROWS: "csv_write rows not a list of lists or of objects",
     Code.OUTPUT_LIMIT: "answer beyond a hard limit that cannot be cut",
     Code.COMMAND_DENIED: "command, metacharacter, NUL or shell construct not allowed",
+    Code.OUTPUT_EXPIRED: "process_output asks for a cut output that is no longer kept",
     Code.ENV_DENIED: "env names a variable that makes programs load or run other code",
     Code.SCRIPT_DENIED: "script type without interpreter mapping",
     Code.UNAVAILABLE: "a needed program or optional component is not installed",

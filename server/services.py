@@ -12,6 +12,7 @@ from ..sandbox.service import Sandbox
 from ..sandbox.shell import OwnedSessions, ShellRunner, ShellSessions
 from ..tools.code._tree import Outlines
 from ..tools.context import CallContext
+from ..tools.outputs import Outputs
 from ..tools.progress import Progress
 from ..tools.session import SeenFiles, Session, TodoList
 from ..tools.settings import ToolSettings
@@ -71,6 +72,7 @@ def providers(parts: Services) -> Mapping[type, Provider]:
         OwnedSessions: lambda call: parts.shell_sessions.of(call.context.session or ""),
         TodoList: lambda call: session(call).todos,
         SeenFiles: lambda call: session(call).seen,
+        Outputs: lambda call: session(call).outputs,
         Journal: journal,
     }
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Self
 from pydantic import PrivateAttr
 
 from ..sandbox.process.runner import Finished
+from .outputs import read_on
 from .results import Budget, Record, at_most, truncation
 
 FORM = 200
@@ -24,7 +25,7 @@ class ExecResult(Record):
     """How a program ended and what it wrote. Byte counts are of the whole output, cut or not."""
 
     rest: ClassVar[str] = "have the program print less, or write to a file and read that"
-    """How to get what the budget cuts off a stream."""
+    """How to get what the budget cuts off a stream where it is not kept."""
 
     exit_code: int
     signal: str | None
@@ -84,7 +85,8 @@ class ExecResult(Record):
 
     def within(self, budget: Budget) -> tuple[Self, dict[str, Any]]:
         """Return the result with its streams cut to the budget that they share."""
-        stdout, stderr = budget.fit_streams(self.stdout, self.stderr, self.rest)
+        hints = (read_on(budget, text, self.rest) for text in (self.stdout, self.stderr))
+        stdout, stderr = budget.fit_streams(self.stdout, self.stderr, *hints)
         meta = truncation(stdout, stderr)
         if not meta:
             return self, {}

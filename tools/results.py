@@ -43,12 +43,17 @@ def truncation(*texts: Fitted) -> dict[str, Any]:
 class Budget(Protocol):
     """The token budget, as results see it."""
 
+    @property
+    def keep(self) -> Callable[[str], str] | None:
+        """Return what keeps a text for process_output and returns its id; None where nothing can be read on."""
+        ...
+
     def fit(self, text: str, how: MoreHint = None) -> Fitted:
         """Cut text to the budget."""
         ...
 
-    def fit_streams(self, stdout: str, stderr: str, how: MoreHint = None) -> tuple[Fitted, Fitted]:
-        """Cut the two streams of a program to the budget they share."""
+    def fit_streams(self, stdout: str, stderr: str, *how: MoreHint) -> tuple[Fitted, Fitted]:
+        """Cut the two streams of a program to the budget they share. how: a hint for each of the two."""
         ...
 
     def head(self, text: str, how: MoreHint = None) -> Fitted:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from ..sandbox import git, processes, programs, ripgrep, service, shell
 from ..sandbox.isolate import worker
-from . import context, progress, session, settings
+from . import context, outputs, progress, session, settings
 from .base import Access, Service
 from .code import _tree
 from .undo import journal
@@ -15,6 +15,8 @@ Context = Annotated[context.CallContext, Service()]
 Progress = Annotated[progress.Progress, Service()]
 Todos = Annotated[session.TodoList, Service(Access.STATE)]
 Seen = Annotated[session.SeenFiles, Service()]
+Outputs = Annotated[outputs.Outputs, Service()]
+"""The outputs of programs that were cut, for reading on."""
 Journal = Annotated[journal.Journal, Service(Access.WRITE)]
 """Where a call that changes files notes what undo needs."""
 Parser = Annotated[worker.Worker, Service()]

@@ -4,6 +4,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from .outputs import Outputs
 from .undo.journal import History
 
 MARKS = MappingProxyType({"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"})
@@ -72,3 +73,4 @@ class Session:
     todos: TodoList = field(default_factory=TodoList)
     seen: SeenFiles = field(default_factory=SeenFiles)
     history: History = field(default_factory=History)
+    outputs: Outputs = field(default_factory=Outputs)

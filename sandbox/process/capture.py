@@ -9,10 +9,13 @@ _LEADS = 3  # a character has at most three bytes after its first
 
 @dataclass(frozen=True)
 class Capture:
-    """How many bytes of one stream are kept: the first `head` and the last `tail`."""
+    """How many bytes of one stream are kept: the first `head` and the last `tail`.
 
-    head: int = 64 * 1024
-    tail: int = 192 * 1024
+    64 calls at a time take at most 64 * 2 * (2 + 2 * 1) MiB, which is what one process of the server may hold.
+    """
+
+    head: int = 2 << 20
+    tail: int = 1 << 20
 
 
 @dataclass(frozen=True)

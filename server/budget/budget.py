@@ -1,5 +1,6 @@
 """The token budget: what is too long is cut in the middle, and says what is missing and how to get it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...tools.results import MoreHint
@@ -37,10 +38,15 @@ class Budget:
     tokens, other texts a few milliseconds.
     """
 
-    def __init__(self, limit: int, tokenizer: Tokenizer) -> None:
-        """Count with tokenizer; limit is in its tokens."""
+    def __init__(self, limit: int, tokenizer: Tokenizer, keep: Callable[[str], str] | None = None) -> None:
+        """Count with tokenizer; limit is in its tokens. keep: keeps a text for process_output and returns its id."""
         self.limit = max(1, limit)
+        self.keep = keep
         self._tokenizer = tokenizer
+
+    def keeping(self, keep: Callable[[str], str] | None) -> "Budget":
+        """Return the same budget for a session that keeps what is cut."""
+        return Budget(self.limit, self._tokenizer, keep)
 
     def fit(self, text: str, how: MoreHint = None) -> Fitted:
         """Return text if it fits, else its head and tail with a marker line between.
@@ -90,11 +96,12 @@ class Budget:
             return text
         return _whole_lines_last(text, self._tokenizer.tail(text, self.limit - room).text)
 
-    def fit_streams(self, stdout: str, stderr: str, how: MoreHint = None) -> tuple[Fitted, Fitted]:
+    def fit_streams(self, stdout: str, stderr: str, *how: MoreHint) -> tuple[Fitted, Fitted]:
         """Fit both streams of a program into what the answer around them leaves.
 
-        Where they do not fit together, the shorter gets up to half and the longer the rest.
+        Where they do not fit together, the shorter gets up to half and the longer the rest. how: a hint for each of the two.
         """
+        of_stdout, of_stderr = how or (None, None)
         share = Budget(self.limit - _STREAMS_ROOM, self._tokenizer)
         if _fits_by_bytes(share.limit, stdout, stderr):
             return Fitted(stdout, None), Fitted(stderr, None)
@@ -102,14 +109,14 @@ class Budget:
         if sum(totals) <= share.limit:
             return Fitted(stdout, totals[0]), Fitted(stderr, totals[1])
         if totals[0] <= totals[1]:
-            shorter = self._share(stdout, totals[0], share.limit // 2, how)
-            return shorter, self._share(stderr, totals[1], share.limit - (shorter.tokens or 0), how)
-        shorter = self._share(stderr, totals[1], share.limit // 2, how)
-        return self._share(stdout, totals[0], share.limit - (shorter.tokens or 0), how), shorter
+            shorter = self._share(stdout, totals[0], share.limit // 2, of_stdout)
+            return shorter, self._share(stderr, totals[1], share.limit - (shorter.tokens or 0), of_stderr)
+        shorter = self._share(stderr, totals[1], share.limit // 2, of_stderr)
+        return self._share(stdout, totals[0], share.limit - (shorter.tokens or 0), of_stdout), shorter
 
     def part(self, parts: int) -> "Budget":
         """Return the budget of each of several things that share this one."""
-        return Budget(self.limit // max(1, parts), self._tokenizer)
+        return Budget(self.limit // max(1, parts), self._tokenizer, self.keep)
 
     def _share(self, text: str, total: int, limit: int, how: MoreHint) -> Fitted:
         if total <= limit:

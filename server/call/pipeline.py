@@ -18,6 +18,7 @@ from ...safety.guard import GuardContext
 from ...safety.policy import Policy
 from ...tools.base import Tool
 from ...tools.context import CallContext
+from ...tools.outputs import Outputs
 from ...tools.progress import Progress, Report
 from ...tools.results import Answer
 from ...tools.results import Result as ToolResult
@@ -94,6 +95,7 @@ class Pipeline:
         self._settings = settings
         self._rules = rules
         self._budget = budget
+        self._keeps = "process_output" in exposure.tools and "process_output" not in exposure.closed
         self._providers = providers
         self._recorder = recorder
         self._unsafe_logger = unsafe_logger
@@ -164,7 +166,7 @@ class Pipeline:
         with _unforeseen(call.tool):
             work = call.tool.run(**self._services(call), **given)
             result = await self._within(self._deadline(call.tool, given), call, work)
-            answer = _bounded(call.tool, await self._fit(result))
+            answer = _bounded(call.tool, await self._fit(call, result))
         change = self._changes.id(call) if self._changes and call.tool.needs_exec else ""
         return _with_undo(answer, change) if change else answer
 
@@ -246,11 +248,13 @@ class Pipeline:
     def _services(self, call: Call) -> dict[str, Any]:
         return {argument: self._providers[kind](call) for argument, kind in call.tool.services.items()}
 
-    async def _fit(self, result: ToolResult) -> Answer:
+    async def _fit(self, call: Call, result: ToolResult) -> Answer:
         """Cut a result to the budget; in a thread where its tokens have to be counted."""
         if result.size <= self._budget.limit:
             return result.fit(self._budget)
-        return await to_thread.run_sync(result.fit, self._budget)
+        # What is cut is kept where it can be read on.
+        outputs = self._providers[Outputs](call) if self._keeps else None
+        return await to_thread.run_sync(result.fit, self._budget.keeping(outputs.keep if outputs else None))
 
     async def _within(self, deadline: float | None, call: Call, work: Awaitable[ToolResult]) -> ToolResult:
         tool = call.tool

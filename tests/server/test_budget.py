@@ -296,7 +296,7 @@ def test_hostile_text_of_any_size_is_cut_to_the_budget(gpt, text, limit):
     ],
 )
 def test_the_shorter_stream_gets_up_to_half_and_the_longer_the_rest(stdout, stderr, shares):
-    fitted = Budget(164, QuarterTokenizer()).fit_streams(stdout, stderr, "ask for less")
+    fitted = Budget(164, QuarterTokenizer()).fit_streams(stdout, stderr, "ask for less", "ask for less")
     alone = [
         Budget(share, QuarterTokenizer()).fit(stream, "ask for less")
         for stream, share in zip((stdout, stderr), shares, strict=True)

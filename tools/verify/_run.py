@@ -16,6 +16,7 @@ from ...safety.path_jail.roots import FIND, JailedPath
 from ...safety.text import visible_name
 from ...sandbox.process.runner import Finished
 from ..exec_result import ExecResult
+from ..outputs import more, read_on
 from ..results import Answer, Budget, Text, at_most
 
 REPORT_BYTES = 64 << 20
@@ -77,11 +78,13 @@ class Report(Text):
 
     def fit(self, budget: Budget) -> Answer:
         """Return the whole, or the shorter form with as much of it as fits."""
-        cut = budget.fit(self.body, self.more)
+        cut = budget.fit(self.body, read_on(budget, self.body, self.more))
         truncated = cut.truncated
         if truncated and self.shorter is not None:
             total = truncated["tokens"]
-            cut = budget.fit(self.shorter, self.more)
+            cut = budget.fit(
+                self.shorter, f"all of it: {more(budget.keep(self.body), 1)}" if budget.keep else self.more
+            )
             left = at_most(cut.text) // 4 if cut.tokens is None else cut.tokens
             truncated = {"tokens": total, "cut": max(1, total - left)}
         meta = dict(self.meta) | ({"truncated": truncated} if truncated else {})

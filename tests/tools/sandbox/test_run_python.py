@@ -88,9 +88,11 @@ async def test_a_program_of_a_mebibyte_runs(call):
     assert await call("run_python", code="print(1)" + "#" * (2**20 - 8)) == "exit: 0\n--- stdout ---\n1"
 
 
-async def test_what_does_not_fit_is_not_sought_in_a_file_as_none_is_left(call):
+async def test_what_does_not_fit_can_be_read_on(call):
     call.tokens = 150
-    assert "tokens cut; have the program print less] ..." in await call("run_python", code="print('line\\n' * 1000)")
+    assert 'tokens cut; process_output id="out_1" from_line=' in await call(
+        "run_python", code="print('line\\n' * 1000)"
+    )
 
 
 async def test_a_nul_in_the_program_is_the_languages_affair(call):
