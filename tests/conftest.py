@@ -1,5 +1,6 @@
 import asyncio
 import json
+import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -113,7 +114,8 @@ class Box:
             programs = Programs(str(roots.base), self.env, zygote=sandbox.zygote)
             ripgrep = find_ripgrep(roots.descriptors)
             self.processes = processes = Processes(worker, programs, limit=self.max_processes)
-            git_binary = which("git", self.env)
+            # The git that tests compare with.
+            git_binary = which("git", os.environ)
             git = Git(
                 GitSettings(**{"binary": git_binary, "temp": roots.base.parent, "timeout": 60} | self.git_settings),
                 sandbox.zygote,

@@ -4,6 +4,7 @@ Each is built twice: plain git shows that it works, then every tool is tried on 
 """
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from tests.patience import patience
 from .conftest import Git
 
 SECRET = "hunter2-outside"
+_VERSION = subprocess.run(["git", "version"], check=True, capture_output=True, text=True).stdout
+GIT = tuple(map(int, re.findall(r"\d+", _VERSION)[:2]))
 VEHICLES = ("config", "include", "includeIf", "worktree")
 
 
@@ -231,13 +234,14 @@ VECTORS = (
     Vector("fsmonitor", configured("core.fsmonitor"), ["status"], config=True, fast=True),
     Vector("hooks", lambda e: e.hook("post-index-change", "pre-commit", "post-checkout", "post-commit", "reference-transaction", "commit-msg", "prepare-commit-msg"), ["status"], fast=True),
     Vector("hooks path", both(lambda e: e.hook("post-index-change", "post-checkout", "pre-commit", folder="hooks"), configured("core.hooksPath", "hooks")), ["checkout", "-q", "-f", "topic"], config=True),
+    *([Vector("a configured hook", both(configured("hook.evil.command"), configured("hook.evil.event", "post-index-change")), ["status"], config=True)] if GIT >= (2, 54) else []),
     Vector("signatures shown", both(Evil.signed, configured("log.showSignature", "true"), configured("gpg.program")), ["log"], config=True, fast=True),
     Vector("signatures in a format", both(Evil.signed, configured("format.pretty", "%G?"), configured("gpg.program")), ["log"], config=True),
     Vector("ssh signatures", both(configured("commit.gpgSign", "true"), configured("gpg.format", "ssh"), configured("gpg.ssh.defaultKeyCommand")), ["commit", "--allow-empty", "-m", "x"], config=True),
     Vector("commits are signed", both(configured("commit.gpgSign", "true"), configured("gpg.program")), ["commit", "--allow-empty", "-m", "x"], config=True),
     Vector("an editor", configured("core.editor"), ["commit", "--allow-empty"], config=True),
     Vector("an archive command", configured("tar.evil.command"), ["archive", "--format=evil", "HEAD"], config=True),
-    Vector("an alias", lambda e: e.config("alias.evil", f"!{e.program}"), ["evil"], config=True),
+    Vector("an alias", lambda e: e.config("alias.evil", f"!{e.program}"), ["evil"]),
     Vector("fetched by ssh", both(Evil.missing, configured("remote.origin.url", "ssh://example.invalid/x"), configured("core.sshCommand")), ["cat-file", "blob", "HEAD:b"], fast=True),
     Vector("fetched by ext", both(Evil.missing, lambda e: e.config("remote.origin.url", f"ext::{e.program}"), configured("protocol.ext.allow", "always")), ["cat-file", "blob", "HEAD:b"]),
     Vector("fetched by a program of the remote", both(Evil.missing, lambda e: e.config("remote.origin.url", str(e.git.folder)), configured("remote.origin.uploadpack")), ["cat-file", "blob", "HEAD:b"]),
