@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 
 from ..errors import Code, ToolError
@@ -19,6 +19,7 @@ from ..writes.locks import Locks
 from .openat2 import openat2
 from .opening import MAX_PATH, Engine, Links, Opener, Root, normal
 from .protected import OF_GIT, Aliases, Protected, identity
+from .tree_walk import Walk
 
 __all__ = ["Engine", "JailedPath", "Roots", "Writable"]
 
@@ -27,6 +28,10 @@ MAX_NAME = 255
 
 # Names of a folder that are compared for a hint, and their length: 10 ms, or 250 ms for names made to be slow.
 _SIMILAR_AMONG, _SIMILAR_LENGTH = 500, 64
+
+MAX_ELSEWHERE = 20_000
+"""Entries of the root that are looked at for a missing name, in at most half a second; both are guesses."""
+_ELSEWHERE_SECONDS, _HINTS = 0.5, 3
 
 FIND = "glob finds files by name"
 """What to do about a missing file when none is named like it."""
@@ -335,11 +340,39 @@ class JailedPath:
             return False
 
     def similar(self) -> str | None:
-        """Name up to three entries of the same folder that look like this one, as a hint."""
+        """Name up to three entries as a hint: of the same name elsewhere in the root, and like it in the same folder."""
+        found = dict.fromkeys(place.shown for place in (*self._elsewhere(), *self._alike()))
+        return "similar: " + ", ".join([*found][:_HINTS]) if found else None
+
+    def _elsewhere(self) -> "list[JailedPath]":
+        """Return places of the same name, those first whose last folders are the same, too."""
+        top = JailedPath(self.roots, self.root, (), Links.NONE)
+        folded = self.name.casefold()
+        walk = Walk(
+            top,
+            gitignore=True,
+            hidden=self.name.startswith("."),
+            max_entries=MAX_ELSEWHERE,
+            max_seconds=_ELSEWHERE_SECONDS,
+            wanted=lambda folder, names: [name for name in names if name.casefold() == folded],
+        )
         try:
-            fd = self.folder()._open(os.O_RDONLY | os.O_DIRECTORY)
+            found = [walk.at(entry) for entry in walk if entry.path.split("/") != [*self.parts]]
+        except ToolError:
+            return []
+
+        def rank(place: JailedPath) -> tuple[int, int, tuple[str, ...]]:
+            same = takewhile(lambda pair: pair[0] == pair[1], zip(place.parts[::-1], self.parts[::-1], strict=False))
+            return -sum(1 for _ in same), len(place.parts), place.parts
+
+        return sorted(found, key=rank)
+
+    def _alike(self) -> "list[JailedPath]":
+        folder = self.folder()
+        try:
+            fd = folder._open(os.O_RDONLY | os.O_DIRECTORY)
         except OSError:
-            return None
+            return []
         try:
             names: list[str] = []
             with os.scandir(fd) as entries:
@@ -348,13 +381,12 @@ class JailedPath:
                     if len(entry.name) <= _SIMILAR_LENGTH and entry.name != self.name:
                         names.append(entry.name)
         except OSError:
-            return None
+            return []
         finally:
             os.close(fd)
         folded = {name.casefold(): name for name in sorted(names, reverse=True)}
-        close = difflib.get_close_matches(self.name.casefold()[:_SIMILAR_LENGTH], folded, n=3)
-        folder = self.folder()
-        return "similar: " + ", ".join(folder.child(folded[name]).shown for name in close) if close else None
+        close = difflib.get_close_matches(self.name.casefold()[:_SIMILAR_LENGTH], folded, n=_HINTS)
+        return [folder.child(folded[name]) for name in close]
 
 
 class Writable:

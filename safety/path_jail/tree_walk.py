@@ -7,13 +7,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ..errors import ToolError
 from ..os_errors import refusal
 from .gitignore import MAX_BYTES, Ignore, Rules, compile_ignore, rebased
 from .opening import FOLDER, Links
-from .roots import JailedPath
+
+if TYPE_CHECKING:
+    from .roots import JailedPath
 
 MAX_ENTRIES = 200_000
 """Entries that a walk looks at (TOOLS.md)."""
@@ -97,7 +99,7 @@ class Walk:
 
     def __init__(
         self,
-        place: JailedPath,
+        place: "JailedPath",
         *,
         ignored_dirs: Collection[str] = (),
         gitignore: bool = False,
@@ -177,11 +179,11 @@ class Walk:
                 if folder.fd is not None:
                     os.close(folder.fd)
 
-    def at(self, entry: Entry) -> JailedPath:
+    def at(self, entry: Entry) -> "JailedPath":
         """Return the place of an entry, to open without following any link."""
         return self._below(entry.path)
 
-    def _below(self, path: str) -> JailedPath:
+    def _below(self, path: str) -> "JailedPath":
         parts = path.split("/") if path else ()
         return replace(self.top, parts=(*self.top.parts, *parts), links=Links.NONE)
 
@@ -349,7 +351,7 @@ def read_rules(dir_fd: int, most: int = MAX_BYTES) -> bytes:
     return data if len(data) <= most else data[: data.rfind(b"\n") + 1]
 
 
-def rules_above(place: JailedPath) -> bytes:
+def rules_above(place: "JailedPath") -> bytes:
     """Return the rules of the .gitignore files above a folder, up to the root, as one file in the root.
 
     Empty where there is nothing to heed. A pattern that git cannot read is in it, and is left to the reader.

@@ -8,8 +8,9 @@ import pytest
 
 from tests.tables import each_row
 from toolbox_mcp.safety.errors import ToolError
+from toolbox_mcp.safety.path_jail import roots as path_roots
 from toolbox_mcp.safety.path_jail.opening import MAX_LINKS
-from toolbox_mcp.safety.path_jail.roots import Engine, Roots
+from toolbox_mcp.safety.path_jail.roots import FIND, Engine, Roots
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
 
@@ -345,6 +346,54 @@ def test_hints_at_similar_names_in_the_same_folder(tree, roots):
     with pytest.raises(ToolError) as caught:
         roots.place("a/Readme.md").open_file()
     assert caught.value.hint == "similar: a/readme.md, a/read.me, a/README.txt"
+
+
+def hint(roots, path):
+    """Return what the refusal of a missing file leads to."""
+    with pytest.raises(ToolError) as caught:
+        roots.place(path).open_file()
+    return caught.value.hint
+
+
+def test_hints_at_the_same_name_elsewhere_in_the_root(tmp_path):
+    for path in (
+        "src/click/core.py",
+        "src/deep/down/Core.py",
+        "lib/core.py",
+        "src/click/cores.py",
+        "made/once.py",
+        ".venv/once.py",
+        ".git/once.py",
+        ".ci/.env",
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    (tmp_path / ".gitignore").write_text("made/\n")
+    roots = Roots([tmp_path])
+    expected = {
+        "core.py": "similar: lib/core.py, src/click/core.py, src/deep/down/Core.py",
+        "click/core.py": "similar: src/click/core.py, lib/core.py, src/deep/down/Core.py",
+        "src/core.py": "similar: lib/core.py, src/click/core.py, src/deep/down/Core.py",
+        "src/click/corse.py": "similar: src/click/core.py, src/click/cores.py",
+        "lib/core.py/x": FIND,
+        "once.py": FIND,
+        ".env": "similar: .ci/.env, .venv",
+    }
+    assert {path: hint(roots, path) for path in expected} == expected
+    roots.close()
+
+
+def test_the_hint_reads_a_bounded_part_of_the_root(tmp_path, monkeypatch):
+    for folder in "abc":
+        (tmp_path / folder).mkdir()
+        for n in range(20):
+            (tmp_path / folder / f"{folder}{n:02}").touch()
+    roots = Roots([tmp_path])
+    assert hint(roots, "c19") == "similar: c/c19"
+    monkeypatch.setattr(path_roots, "MAX_ELSEWHERE", 43)
+    assert hint(roots, "c19") == FIND
+    assert hint(roots, "b19") == "similar: b/b19"
+    roots.close()
 
 
 @pytest.mark.parametrize("path", ["out", "out_folder/secret", "out_dangling", "proc_root", "../outside/secret"])

@@ -257,6 +257,11 @@ async def test_a_missing_file_names_similar_ones(call, project):
     (project / "settings.py").touch()
     answer = await call("read_file", path="setting.py")
     assert answer == {"code": "not_a_file", "error": "there is no file setting.py", "hint": "similar: settings.py"}
+    (project / "app").mkdir()
+    (project / "app" / "setting.py").touch()
+    assert (await call("read_file", path="setting.py"))["hint"] == "similar: app/setting.py, settings.py"
+    assert (await call("tree", path="ap"))["hint"] == "similar: app"
+    assert (await call("move_file", source="src/setting.py", destination="x"))["hint"] == "similar: app/setting.py"
 
 
 @pytest.mark.parametrize(
