@@ -31,7 +31,7 @@ def executable(raw: str, judging: GuardContext) -> str:
         raise ToolError(
             Code.COMMAND_DENIED,
             f"{_shown(raw)} contains {found!r}; a command is one name, no shell line",
-            "put the arguments into args, each as it is, without quotes",
+            "put the arguments into args, each as it is; shell takes a whole line",
         )
     if (path or raw not in allowed) and not judging.override(f"command {raw}"):
         raise ToolError(

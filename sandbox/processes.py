@@ -135,7 +135,8 @@ class Processes:
                     self._programs.zygote,
                     [path, *argv[1:]],
                     cwd=self._programs.cwd if cwd is None else cwd,
-                    env={**base, **(env or {})},
+                    # Else what a program in Python says comes when its buffer is full.
+                    env={"PYTHONUNBUFFERED": "1", **base, **(env or {})},
                     memory=self._memory,
                     stdin=stdin,
                     pty=pty,

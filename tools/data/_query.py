@@ -57,6 +57,8 @@ def parsed(query: str | None) -> tuple[Step, ...]:
     text = (query or "").strip()
     if len(text) > MAX_CHARACTERS:
         raise ToolError(Code.BAD_QUERY, f"the query is longer than {MAX_CHARACTERS} characters")
+    if text == ".":  # as jq has the whole document
+        return ()
     steps: list[Step] = []
     at = 1 if text.startswith("$") and text[1:2] in ("", ".", "[") else 0
     first = at == 0

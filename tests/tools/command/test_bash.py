@@ -66,11 +66,11 @@ async def test_the_refusal_lists_what_is_allowed(call):
     [
         ("cat -n a.txt", "the words after cat belong into args"),
         ("cat src/a.txt", "the words after cat belong into args"),
-        ("cat *.txt", "put the arguments into args, each as it is, without quotes"),
+        ("cat *.txt", "put the arguments into args, each as it is; shell takes a whole line"),
         ("rm -rf x", "allowed_commands in the configuration names what may run"),
         ("rm", "allowed_commands in the configuration names what may run"),
         ("src/cat", "name an executable on the PATH"),
-        ("cat;ls", "put the arguments into args, each as it is, without quotes"),
+        ("cat;ls", "put the arguments into args, each as it is; shell takes a whole line"),
     ],
 )
 async def test_the_refusal_of_a_whole_line_says_where_its_words_belong(call, command, hint):

@@ -13,6 +13,7 @@ TEXT = json.dumps(DOCUMENT, ensure_ascii=False)
     ("query", "answer"),
     [
         (None, json.dumps(DOCUMENT, indent=2, ensure_ascii=False)),
+        (".", json.dumps(DOCUMENT, indent=2, ensure_ascii=False)),
         ("$", json.dumps(DOCUMENT, indent=2, ensure_ascii=False)),
         ("users[1]", '{\n  "name": "B",\n  "tags": [\n    "x"\n  ]\n}'),
         ("users[0].name", '1 value\n"é"'),

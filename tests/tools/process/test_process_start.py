@@ -97,3 +97,11 @@ async def test_a_name_is_as_good_as_an_id(call):
     assert (await call("process_output", id="web")).startswith("web: running")
     assert (await call("process_kill", id="web")).startswith("Killed")
     assert await call.code("process_output", id="web") == "unknown_process"
+
+
+async def test_what_a_program_in_python_says_comes_at_once(call):
+    call.allowed_commands = ("python3",)
+    answer = await call(
+        "process_start", command="python3", args=["-c", "print('ready'); input()"], stdin=True, wait_for="ready"
+    )
+    assert ", matched" in answer
