@@ -1,12 +1,16 @@
 """grep_files."""
 
+import os
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from ...safety.errors import Code, ToolError
+from ...safety.path_jail.roots import JailedPath
 from ...safety.paths import ProjectPath
+from ...safety.text import HEAD, is_binary
 from ..base import Access, tool
+from ..blocking import run_read
 from ..results import Text
 from ..search import search
 from ..search.query import Query
@@ -34,6 +38,7 @@ async def grep_files(
     target: Literal["content", "path", "both"] = "content",
     output: Literal["lines", "files", "count"] = "lines",
     limit: Annotated[int | None, Field(ge=1)] = None,
+    multiline: Annotated[bool, Field(description="matches may span lines")] = False,
     include_ignored: bool = False,
 ) -> Text:
     """Search file contents or paths below a folder, or in one file."""
@@ -48,10 +53,27 @@ async def grep_files(
         output=output,
         limit=min(limit or settings.max_grep_matches, settings.max_grep_matches),
         attempt=settings.regex_timeout,
+        multiline=multiline,
     )
     scope = Scope.of(path, glob, settings, include_ignored=include_ignored)
     found = await search.search(sought, scope, target, ripgrep, parser, progress)
-    return Text(found or f"no matches for {sought.shown}", "narrow the path, the glob or the pattern")
+    if not found and scope.file is not None and target != "path":
+        await run_read(lambda _: _insist_on_text(path))
+    none = f"no matches for {sought.shown}" + ("; multiline=true searches across lines" if sought.might_span else "")
+    return Text(found or none, "narrow the path, the glob or the pattern")
+
+
+def _insist_on_text(path: JailedPath) -> None:
+    """Refuse a file whose text was not searched: "no matches" would not be true. ToolError binary_file."""
+    fd = path.open_file()
+    try:
+        head = os.read(fd, HEAD)
+    finally:
+        os.close(fd)
+    if head.startswith(b"%PDF-"):
+        raise ToolError(Code.BINARY_FILE, f"{path.shown} is a PDF, which is not searched", "read_file shows its text")
+    if is_binary(head):
+        raise ToolError(Code.BINARY_FILE, f"{path.shown} is not a text file", "file_info tells what it is")
 
 
 def _pattern(pattern: str | None, query: list[str] | None, match: str) -> str:

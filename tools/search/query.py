@@ -14,7 +14,9 @@ BACKTRACKING = re.compile(
 )
 """What the linear engine refuses: look-around, atomic groups, back-references, possessive repeats, conditions, recursion."""
 
-_SPANNING = re.compile(r"(?<!\\)(?:\\\\)*(?:\\(?:n|x0[aA]|x\{0*[aA]\}|u000[aA])|\(\?[a-zA-Z]*s)|\n")
+_EVERYTHING = r"\[(?:\\s\\S|\\S\\s|\\d\\D|\\D\\d|\\w\\W|\\W\\w)\]"
+_SPANNING = re.compile(rf"(?<!\\)(?:\\\\)*(?:\\(?:n|x0[aA]|x\{{0*[aA]\}}|u000[aA])|\(\?[a-zA-Z]*s|{_EVERYTHING})|\n")
+_MAYBE = re.compile(r"\[\^|\\[sDWH]")
 _VERBOSE = re.compile(r"(?<!\\)(?:\\\\)*\(\?[a-zA-Z]*x")
 _ALL_VERBOSE = re.compile(r"\(\?[a-zA-Z]{0,8}x[a-zA-Z]{0,8}\)(?!.*\(\?[a-zA-Z]*-)", re.DOTALL)
 _RETURN = re.compile(r"(?<!\\)(?:\\\\)*\\r|\r")
@@ -25,7 +27,8 @@ _NEWLINE = r"(?:\r?\n)"
 @dataclass(frozen=True)
 class Query:
     """What is sought. before and after are lines of context, limit the matches (or files) told at most,
-    attempt the seconds that a backtracking engine has for one match attempt.
+    attempt the seconds that a backtracking engine has for one match attempt. multiline: matches may lie over several lines,
+    also where the pattern does not say so.
     """
 
     pattern: str
@@ -38,6 +41,7 @@ class Query:
     output: Literal["lines", "files", "count"]
     limit: int
     attempt: float
+    multiline: bool = False
 
     @property
     def shown(self) -> str:
@@ -52,7 +56,12 @@ class Query:
     @property
     def spans(self) -> bool:
         """Return True if a match may lie over several lines."""
-        return "\n" in self.pattern if self.literal else spans_lines(self.pattern)
+        return "\n" in self.pattern if self.literal else self.multiline or spans_lines(self.pattern)
+
+    @property
+    def might_span(self) -> bool:
+        """Return True if matches over several lines were not looked for, and the pattern has what may match a line break."""
+        return self.block is None and not self.literal and not self.spans and bool(_MAYBE.search(self.pattern))
 
     @property
     def line_ends(self) -> list[str]:

@@ -51,7 +51,16 @@ async def in_worker(worker: Worker, query: Query, files: list[File], limit: int,
     ToolError bad_pattern, regex_timeout; TimeoutError when the seconds are over.
     """
     context = (query.before, query.after)
-    arguments = (sendable(query.pattern), query.ignore_case, query.attempt, files, limit, query.output, *context)
+    arguments = (
+        sendable(query.pattern),
+        query.spans,
+        query.ignore_case,
+        query.attempt,
+        files,
+        limit,
+        query.output,
+        *context,
+    )
     try:
         found = await worker.call(matches_in, *arguments, deadline=seconds)
     except WorkerTimeout:

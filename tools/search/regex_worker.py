@@ -7,7 +7,7 @@ from typing import Any
 from ...safety.errors import Code, ToolError
 from ...safety.text import HEAD, decode, is_binary
 from .matches import shortened
-from .query import asks_return, spans_lines
+from .query import asks_return
 
 File = tuple[str, bytes]
 _SETS = re.compile(r"\[[^]]*(?:&&|--|~~)")
@@ -18,11 +18,19 @@ Match = tuple[str, int, str, bool, bool]
 
 
 def matches_in(
-    pattern: str, ignore_case: bool, attempt: float, files: list[File], limit: int, output: str, before: int, after: int
+    pattern: str,
+    spans: bool,
+    ignore_case: bool,
+    attempt: float,
+    files: list[File],
+    limit: int,
+    output: str,
+    before: int,
+    after: int,
 ) -> list[Match]:
     """Search some files; attempt is the time of one match attempt in seconds. Runs in the worker.
 
-    output: for `lines`, limit counts matching lines, else files, of which all matches come, and for `files` one.
+    spans: a match may lie over several lines. output: for `lines`, limit counts matching lines, else files, of which all matches come, and for `files` one.
     """
     import regex
 
@@ -37,7 +45,7 @@ def matches_in(
             f"{pattern[:200]} is not a regular expression: {e}"[:500],
             'match="literal" takes it as it is',
         ) from None
-    search = _spanning if spans_lines(pattern) else _by_line
+    search = _spanning if spans else _by_line
     out: list[Match] = []
     left = limit
     for path, data in files:

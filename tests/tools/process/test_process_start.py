@@ -14,7 +14,9 @@ async def test_runs_in_the_base_with_a_scrubbed_environment(start, ended, projec
     _, text = await ended(await start("sh", "-c", "pwd; env"))
     first, *rest = text.splitlines()
     assert first == str(project)
-    assert {line.split("=")[0] for line in rest} <= {"PATH", "LANG", "TOOLBOX_CALL", "PWD", "_", "SHLVL", "OLDPWD"}
+    assert {line.split("=")[0] for line in rest} <= {"PATH", "LANG", "TOOLBOX_CALL", "PWD", "_", "SHLVL", "OLDPWD"} | {
+        "PYTHONUNBUFFERED"
+    }
 
 
 async def test_stdin_is_empty_unless_asked_for(start, ended):

@@ -803,3 +803,27 @@ async def test_what_is_above_a_bound_is_taken_as_the_bound(call, project):
     assert await call("grep_files", pattern="x", context=51, limit=1) == await call(
         "grep_files", pattern="x", context=50, limit=1
     )
+
+
+async def test_matches_span_lines_where_the_pattern_can_or_the_caller_says_so(call, project):
+    (project / "f").write_text("def one(\n    a,\n):\n")
+    found = ["f:1: def one(", "f:2:     a,"]
+    for arguments in (
+        {"pattern": r"one\(\n\s+a"},
+        {"pattern": r"one[\s\S]*?a"},
+        {"pattern": r"one[\S\s]*?a(?!b)"},
+        {"pattern": r"one\(\s+a", "multiline": True},
+        {"pattern": r"one\([^)]*?a", "multiline": True},
+        {"pattern": r"one\([^)]*?a(?!b)", "multiline": True},
+    ):
+        assert await grep(call, **arguments) == found, arguments
+    for pattern in (r"one\(\s+a", r"one\([^)]*?a", r"one\([^)]*?a(?!b)"):
+        assert await grep(call, pattern=pattern) == [f"no matches for {pattern}; multiline=true searches across lines"]
+
+
+async def test_a_file_named_by_itself_that_is_no_text_is_refused(call, project):
+    (project / "b").write_bytes(b"\0\1hit\2")
+    (project / "p.pdf").write_bytes(b"%PDF-1.7\nbinary\n")
+    assert (await call("grep_files", pattern="nowhere", path="b"))["code"] == "binary_file"
+    assert (await call("grep_files", pattern="nowhere", path="p.pdf"))["hint"] == "read_file shows its text"
+    assert await call("grep_files", pattern="nowhere") == "no matches for nowhere"
