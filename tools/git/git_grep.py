@@ -67,7 +67,7 @@ async def git_grep(
     most = settings.max_grep_matches
     if len(rows) > most or done.cut:
         rows = [*rows[:most], f"... (stopped at {most} matches)"]
-    return Text("\n".join(rows) or f"no matches for {pattern}", "narrow the path or the pattern")
+    return Text("\n".join(rows) or f"no matches for {visible_name(pattern)}", "narrow the path or the pattern")
 
 
 def _is_inside(repo: Repository, name: str, folders: dict[str, bool]) -> bool:
