@@ -82,7 +82,7 @@ async def build_server(
     async with AsyncExitStack() as stack:
         roots = Roots(
             config.roots,
-            protected=config.protected_paths,
+            protected=config.protected,
             own_files=config.own_files,
             block_symlinks=config.block_symlinks,
             no_xdev=config.jail_no_xdev,

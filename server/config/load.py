@@ -18,8 +18,8 @@ from .errors import ConfigError
 from .file import Entry, read_settings
 from .flags import SECRETS, Flags, flag_names, read_flags, refuse_flag
 from .kinds import InvalidValue, ReadContext, did_you_mean
-from .presets import expanded, preset_file
-from .settings import ALIASES, INTERPRETERS, Setting, Settings, table
+from .presets import DEV_COMMANDS, expanded, preset_file
+from .settings import ALIASES, INTERPRETERS, OBEYED_BY_OTHERS, Setting, Settings, table
 from .user_dirs import Places, places
 
 if TYPE_CHECKING:
@@ -56,7 +56,12 @@ class Config(Settings):
     @property
     def commands(self) -> tuple[str, ...]:
         """The names of the commands that bash and process_start may run."""
-        return expanded(self.allowed_commands)
+        return expanded(self.allowed_commands, "@dev", DEV_COMMANDS)
+
+    @property
+    def protected(self) -> tuple[str, ...]:
+        """The globs of what is never written, with those that `@default` stands for."""
+        return expanded(self.protected_paths, "@default", OBEYED_BY_OTHERS)
 
     @property
     def own_files(self) -> tuple[Path, ...]:

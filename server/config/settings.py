@@ -213,7 +213,8 @@ class Settings:
     protected_paths: tuple[str, ...] = setting(
         _globs,
         OBEYED_BY_OTHERS,
-        "Never written, like `.git` and the server's own files. The default is what other programs obey unasked.",
+        "Never written, like `.git` and the server's own files. `@default`, in a list of your own, stands for the default: "
+        "what other programs obey unasked.",
     )
     block_symlinks: bool = setting(boolean(), False, "Refuse every path with a link in it.")
     jail_no_xdev: bool = setting(boolean(), False, "Refuse mount points inside a root.")

@@ -75,3 +75,10 @@ def test_dev_stands_beside_other_names(user):
 def test_the_presets_are_all_that_lie_there():
     folder = Path(preset_file("reader")).parent
     assert {file.stem for file in folder.glob("*.yaml")} == set(PRESETS)
+
+
+def test_a_list_of_protected_paths_may_hold_the_default(user):
+    config = user.load(["--set", 'protected_paths=["@default", "deploy/**"]'])
+    assert config.protected[-1] == "deploy/**"
+    assert {".mcp.json", ".vscode/**", ".envrc"} < {*config.protected}
+    assert user.load(["--set", 'protected_paths=["deploy/**"]']).protected == ("deploy/**",)

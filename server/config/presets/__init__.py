@@ -1,5 +1,6 @@
 """Presets: settings for one kind of work, as YAML files beside this module, and the set of commands that they allow."""
 
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -20,7 +21,6 @@ def preset_file(name: str) -> Path:
     return Path(str(files(__name__).joinpath(f"{name}.yaml")))
 
 
-def expanded(commands: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of commands, with those that `@dev` stands for in its place, each once."""
-    names = [name for each in commands for name in (DEV_COMMANDS if each == "@dev" else (each,))]
-    return tuple(dict.fromkeys(names))
+def expanded(words: Sequence[str], group: str, members: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a list, with the members of a group in the place of its name, each once."""
+    return tuple(dict.fromkeys(name for word in words for name in (members if word == group else (word,))))
