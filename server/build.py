@@ -42,7 +42,7 @@ from .records.recorder import Records
 from .resources.resources import Resources
 from .resources.sessions import SessionStore
 from .resources.subscriptions import Updates
-from .services import ChangeLog, Services, providers
+from .services import Services, providers
 
 log = logging.getLogger(__name__)
 
@@ -168,7 +168,6 @@ async def build_server(
             providers(parts),
             recorder=records,
             unsafe_logger=unsafe_logger(config.unsafe_logger),
-            changes=ChangeLog(parts.owners),
         )
         yield Toolbox(pipeline, build(pipeline, parts.owners, resources), records)
 

@@ -16,7 +16,7 @@ from ..tools.outputs import Outputs
 from ..tools.progress import Progress
 from ..tools.session import SeenFiles, Session, TodoList
 from ..tools.settings import ToolSettings
-from ..tools.undo.journal import History, Journal
+from ..tools.undo.journal import Journal
 from ..tools.web._http import Http
 from ..tools.web._search import Engine, Tavily
 from .call.call import Call, Provider
@@ -50,7 +50,7 @@ def providers(parts: Services) -> Mapping[type, Provider]:
         return parts.owners.of(call.context.session or "").session
 
     def journal(call: Call) -> Journal:
-        return session(call).history.journal(call.id, call.tool.name, parts.settings.undo_max_bytes)
+        return session(call).history.journal(call.tool.name, parts.settings.undo_max_bytes)
 
     return {
         ToolSettings: lambda call: parts.settings,
@@ -75,22 +75,3 @@ def providers(parts: Services) -> Mapping[type, Provider]:
         Outputs: lambda call: session(call).outputs,
         Journal: journal,
     }
-
-
-@dataclass(frozen=True)
-class ChangeLog:
-    """Notes in the history of its session each call that may change files, for undo."""
-
-    owners: SessionStore
-
-    def begin(self, call: Call) -> None:
-        """Note a call, right before its handler runs."""
-        self._history(call).began(call.id, call.tool.name, journals=Journal in call.tool.services.values())
-
-    def id(self, call: Call) -> str:
-        """Return the id by which undo takes the change of a call back; empty where it cannot."""
-        entry = self._history(call).find(call.id) if Journal in call.tool.services.values() else None
-        return entry.id if entry and entry.undoable else ""
-
-    def _history(self, call: Call) -> History:
-        return self.owners.of(call.context.session or "").session.history

@@ -29,7 +29,7 @@ from toolbox_mcp.server.call.pipeline import Pipeline, Rules
 from toolbox_mcp.server.resources.resources import Resources
 from toolbox_mcp.server.resources.sessions import SessionStore
 from toolbox_mcp.server.resources.subscriptions import Updates
-from toolbox_mcp.server.services import ChangeLog, Services, providers
+from toolbox_mcp.server.services import Services, providers
 from toolbox_mcp.tools.catalogue import load_tools
 from toolbox_mcp.tools.settings import ToolSettings
 from toolbox_mcp.tools.web._http import Http
@@ -154,7 +154,6 @@ class Box:
                 Budget(self.tokens, tokenizer_for("gpt-4o")),
                 providers(parts),
                 unsafe_logger=lambda name, detail: self.overrides.append((name, detail)),
-                changes=ChangeLog(parts.owners),
                 **self.extra,
             )
             resources = Resources(

@@ -66,13 +66,6 @@ class MayBeEmpty:
     """Marks an optional argument whose empty value does not mean that it is absent."""
 
 
-@dataclass(frozen=True)
-class Alias:
-    """Marks an argument that is also taken under another name, which no schema shows."""
-
-    name: str
-
-
 Handler = Callable[..., Coroutine[Any, Any, Result]]
 Deadline = Callable[[Any, Mapping[str, Any]], float]
 """(tool settings, bound arguments) -> seconds until the call is given up."""

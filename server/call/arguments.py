@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from ...safety.errors import Code, ToolError
 from ...safety.guard import GuardContext
-from ...tools.base import Alias, MayBeEmpty, Tool
+from ...tools.base import MayBeEmpty, Tool
 
 ASKED = "unsafe"
 
@@ -72,12 +72,6 @@ class Binder:
         self._texts = {name for name, prop in properties.items() if prop.get("items", {}).get("type") == "string"}
         self._many = [name for name, kind in self._kinds.items() if kind in ("array", "object")]
         self._most = {name: prop["maximum"] for name, prop in properties.items() if "maximum" in prop}
-        self._aliases = {
-            mark.name: name
-            for name, info in tool.params.model_fields.items()
-            for mark in info.metadata
-            if isinstance(mark, Alias)
-        }
         self._required = {name for name, info in tool.params.model_fields.items() if info.is_required()}
         self._kept = self._required | {
             name
@@ -87,8 +81,6 @@ class Binder:
 
     def bind(self, arguments: Mapping[str, Any], judging: GuardContext) -> dict[str, Any]:
         """Return the handler's arguments, or raise ToolError: invalid_args first, then the first guard that refused."""
-        if self._aliases:
-            arguments = {self._aliases.get(name, name): value for name, value in arguments.items()}
         # An argument that is missing may be there under a wrong name, so the unknown ones are told first.
         for name in arguments:
             if name not in self._kinds:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 from anyio import to_thread
@@ -23,6 +23,7 @@ from ...tools.progress import Progress, Report
 from ...tools.results import Answer
 from ...tools.results import Result as ToolResult
 from ...tools.settings import ToolSettings
+from ...tools.undo.journal import Journal
 from ..budget.budget import Budget
 from ..records.recorder import new_call_id
 from .approvals import Ask, NeedsInput, digest, no_prompt, question
@@ -60,23 +61,8 @@ class Rules:
 UnsafeLogger = Callable[[str, str], object]
 
 
-class Changes(Protocol):
-    """What keeps the changes of calls, for undo."""
-
-    def begin(self, call: Call) -> None:
-        """Note a call that may change files."""
-        ...
-
-    def id(self, call: Call) -> str:
-        """Return the id by which undo takes the change of a call back; empty where it cannot."""
-        ...
-
-
 class Pipeline:
-    """Everything that a call needs; no call reaches for anything else.
-
-    changes: told of each call that may change files, right before its handler runs.
-    """
+    """Everything that a call needs; no call reaches for anything else."""
 
     def __init__(
         self,
@@ -88,7 +74,6 @@ class Pipeline:
         providers: Mapping[type, Provider],
         recorder: Recorder | None = None,
         unsafe_logger: UnsafeLogger | None = None,
-        changes: Changes | None = None,
     ) -> None:
         self.exposure = exposure
         self._policy = policy
@@ -99,7 +84,6 @@ class Pipeline:
         self._providers = providers
         self._recorder = recorder
         self._unsafe_logger = unsafe_logger
-        self._changes = changes
         self._binders: dict[str, Binder] = {}
         self._slots = anyio.Semaphore(rules.max_in_flight, fast_acquire=True)
 
@@ -161,14 +145,13 @@ class Pipeline:
         await self._approve(call)
         if call.tool.needs_exec:
             await row.begin()
-            if self._changes:
-                self._changes.begin(call)
+        services = self._services(call)
         with _unforeseen(call.tool):
-            work = call.tool.run(**self._services(call), **given)
+            work = call.tool.run(**services, **given)
             result = await self._within(self._deadline(call.tool, given), call, work)
             answer = _bounded(call.tool, await self._fit(call, result))
-        change = self._changes.id(call) if self._changes and call.tool.needs_exec else ""
-        return _with_undo(answer, change) if change else answer
+        journal = next((service for service in services.values() if isinstance(service, Journal)), None)
+        return _with_undo(answer, journal.entry.id) if journal and journal.entry.undoable else answer
 
     def _check_open(self, tool: Tool) -> None:
         closed = self.exposure.closed.get(tool.name)
@@ -311,7 +294,8 @@ def _with_undo(answer: Answer, change: str) -> Answer:
     """Return an answer whose text ends in the id by which undo takes the change back."""
     *others, last = answer.content
     assert isinstance(last, TextContent)
-    return replace(answer, content=[*others, TextContent(type="text", text=f"{last.text} [undo: {change}]")])
+    marked = TextContent(type="text", text=f"{last.text} [undo: {change}]")
+    return replace(answer, content=[*others, marked], meta={**answer.meta, "undo": change})
 
 
 def _bounded(tool: Tool, answer: Answer) -> Answer:

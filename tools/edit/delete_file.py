@@ -59,7 +59,7 @@ async def delete_file(
 def _for_good(place: JailedPath, recursive: bool, journal: Journal) -> _Deleted:
     at = place.target()
     kind = entries.remove(at, recursive=recursive)
-    journal.cannot("it deleted for good")
+    journal.cannot("it deleted for good", at)
     return _Deleted(at, kind, None)
 
 

@@ -8,12 +8,12 @@ from pydantic import Field, PrivateAttr
 
 from ...safety.errors import Code, ToolError
 from ...safety.path_jail.roots import JailedPath
-from ..base import Access, Alias, tool
+from ..base import Access, tool
 from ..blocking import run_write
 from ..results import Record
 from ..services import Journal, Seen
-from ..undo.changes import touched
-from ..undo.journal import Entry, History
+from ..undo.changes import named
+from ..undo.journal import History
 from ..undo.revert import Reverted, obstacle, revert
 
 MAX_LISTED = 20
@@ -36,11 +36,11 @@ class ChangeRow(Record):
 class UndoRecord(Record):
     """The change that was undone, the paths that are back or as they were, that went away, and that were left as they are.
 
-    Or, for list, the latest changes.
+    undo: the id of this undo itself, by which it is undone. Or, for list, the latest changes.
     """
 
     id: str | None = None
-    call_id: str | None = None
+    undo: str | None = None
     tool: str | None = None
     restored: list[str] | None = None
     removed: list[str] | None = None
@@ -60,7 +60,6 @@ async def undo(
     journal: Journal,
     id: Annotated[
         str | None,
-        Alias("call_id"),
         Field(description="such as c7, with which the change's answer ends; default: the latest"),
     ] = None,
     list: Annotated[bool, Field(description="only list the latest changes")] = False,
@@ -82,10 +81,10 @@ async def undo(
             seen.record(str(path), content.etag)
         else:
             seen.forget(str(path))
-    return _record(done)
+    return _record(done, journal.entry.id if journal.entry.undoable else None)
 
 
-def _record(done: Reverted) -> UndoRecord:
+def _record(done: Reverted, own: str | None) -> UndoRecord:
     entry = done.entry
     parts = [
         f"{word} {_some([place.shown for place in places])}"
@@ -98,7 +97,7 @@ def _record(done: Reverted) -> UndoRecord:
     ]
     record = UndoRecord(
         id=entry.id,
-        call_id=entry.call_id,
+        undo=own,
         tool=entry.tool,
         restored=_named(done.restored),
         removed=_named(done.removed),
@@ -118,20 +117,22 @@ def _rows(history: History) -> "list[ChangeRow]":
         ChangeRow(
             id=entry.id,
             tool=entry.tool,
-            paths=_named(_places(entry)),
+            paths=_named(named(entry.steps)),
             age=round(now - entry.at),
             state=obstacle(entry, history) or "can be undone",
         )
-        for entry in history.latest_changes(MAX_LISTED)
+        for entry in history.latest()[:MAX_LISTED]
     ]
 
 
 def _row(row: ChangeRow) -> str:
-    return f"{row.id or '-'}\t{row.tool}\t{_some(row.paths) or '-'}\t{row.age} s ago\t{row.state}"
+    return f"{row.id}\t{row.tool}\t{_some(row.paths)}\t{_ago(row.age)}\t{row.state}"
 
 
-def _places(entry: Entry) -> "list[JailedPath]":
-    return [*{place.path: place for place in touched(entry.steps)}.values()]
+def _ago(seconds: int) -> str:
+    if seconds < 120:
+        return f"{seconds} s ago"
+    return f"{seconds // 60} min ago" if seconds < 7200 else f"{seconds // 3600} h ago"
 
 
 def _some(names: Sequence[str]) -> str:

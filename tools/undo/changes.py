@@ -106,6 +106,20 @@ def touched(steps: list[Step]) -> list[JailedPath]:
     return out
 
 
+def named(steps: list[Step]) -> list[JailedPath]:
+    """Return the places that an answer names, each once: none in the trash."""
+    out: list[JailedPath] = []
+    for step in steps:
+        match step:
+            case Put(quiet=False):
+                out.append(step.place)
+            case Moved():
+                out += ([] if step.from_trash else [step.old]) + ([] if step.to_trash else [step.new])
+            case Made():
+                out.append(step.folder)
+    return [*{place.path: place for place in out}.values()]
+
+
 def permissions(status: stat_result) -> int:
     """Return the permission bits of a status."""
     return stat.S_IMODE(status.st_mode)

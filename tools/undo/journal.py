@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from threading import RLock
 
 from ...safety.errors import Code, ToolError
@@ -23,21 +22,19 @@ from .changes import Content, Made, Moved, Put, Renewed, Step, permissions
 MAX_CALLS = 50
 MAX_BYTES = 200 * 2**20
 """Undoable calls, and bytes of their files, that are kept for a session (TOOLS.md §2)."""
-REMEMBERED = 1000
-"""Other calls whose ids are kept, so that undo can say why it does not take them back; a guess."""
-
-_undone = attrgetter("undone")
+MAX_REFUSED = 100
+"""Steps that are kept of a change that cannot be undone, for the list; a guess."""
 
 
 @dataclass
 class Entry:
-    """One call. steps: what it did, in order. size: bytes kept; counted: those that its history has counted.
+    """One change: what a call did to files.
 
-    refused: why it cannot be undone. undone: whether it is at this moment. undid: the call that this one took back.
-    number: of the changes of its session that can be undone, counted from 1. at: the monotonic clock at its start.
+    steps: what it did, in order. size: bytes kept; counted: those that its history has counted. refused: why it cannot
+    be undone. undone: whether it is at this moment. undid: the change that this one took back. number: among the changes
+    of its session, counted from 1; 0 until it is kept. at: the monotonic clock at its start.
     """
 
-    call_id: str
     tool: str
     steps: list[Step] = field(default_factory=list)
     size: int = 0
@@ -45,12 +42,12 @@ class Entry:
     refused: str | None = None
     undone: bool = False
     undid: "Entry | None" = None
-    number: int | None = None
+    number: int = 0
     at: float = field(default_factory=time.monotonic)
 
     @property
     def id(self) -> str:
-        """Return the id by which a client names the change, such as `c7`; empty for one that never could be undone."""
+        """Return the id by which a client names the change, such as `c7`; empty until it is kept."""
         return f"c{self.number}" if self.number else ""
 
     @property
@@ -59,52 +56,39 @@ class Entry:
         return bool(self.steps) and self.refused is None
 
     def turn(self, undone: bool) -> None:
-        """Note that the call is undone, or no longer; for what it undid itself the opposite holds."""
+        """Note that the change is undone, or no longer; for what it undid itself the opposite holds."""
         self.undone = undone
         if self.undid:
             self.undid.turn(not undone)
 
 
 class History:
-    """The calls of one session, the newest last. May be used from several threads."""
+    """The changes of one session, the newest last. May be used from several threads."""
 
     def __init__(self) -> None:
         self.lock = RLock()
         self.renewed = Renewed()
-        self._undoable: OrderedDict[str, Entry] = OrderedDict()
-        self._others: OrderedDict[str, Entry] = OrderedDict()
+        self._changes: OrderedDict[str, Entry] = OrderedDict()
         self._total = 0
         self._numbered = 0
 
-    def began(self, call_id: str, tool: str, *, journals: bool) -> None:
-        """Note a call that may change files. journals: it says what it changes."""
-        why = None if journals else f"{tool} keeps nothing by which it could be undone"
-        with self.lock:
-            self._others[call_id] = Entry(call_id, tool, refused=why)
-            while len(self._others) > REMEMBERED:
-                self._others.popitem(last=False)
-
-    def journal(self, call_id: str, tool: str, limit: int) -> "Journal":
+    def journal(self, tool: str, limit: int) -> "Journal":
         """Return the journal of one call. limit: bytes that are kept for it."""
-        return Journal(self, Entry(call_id, tool), min(limit, MAX_BYTES))
+        return Journal(self, Entry(tool), min(limit, MAX_BYTES))
 
     def find(self, name: str) -> Entry | None:
-        """Return a change by its id (c7) or by the id of its call, as long as it is kept."""
+        """Return a change by its id, as long as it is kept."""
         with self.lock:
-            calls = self._undoable | self._others
-            return calls.get(name) or next((entry for entry in calls.values() if entry.id == name), None)
+            return self._changes.get(name)
 
-    def latest_changes(self, count: int) -> list[Entry]:
-        """Return the latest changes that are kept, the newest first, also those that cannot be undone."""
+    def latest(self) -> list[Entry]:
+        """Return the changes that are kept, the latest first, also those that cannot be undone."""
         with self.lock:
-            kept = [entry for entry in (self._undoable | self._others).values() if entry.number or entry.refused]
-        return sorted(kept, key=attrgetter("at"), reverse=True)[:count]
+            return [*reversed(self._changes.values())]
 
-    def latest(self) -> Entry | None:
-        """Return the latest call that is undoable and not undone, calls of undo left out."""
-        with self.lock:
-            found = (entry for entry in reversed(self._undoable.values()) if not entry.undone and not entry.undid)
-            return next(found, None)
+    def in_effect(self) -> list[Entry]:
+        """Return the changes that can be undone and are not, the latest first, those by undo left out."""
+        return [entry for entry in self.latest() if entry.undoable and not entry.undone and not entry.undid]
 
     def signed(self, place: JailedPath) -> str:
         """Return the signature of an entry and all below it; files that undo put back count as what they were."""
@@ -122,31 +106,28 @@ class History:
             return ""
 
     def keep(self, entry: Entry) -> None:
-        """Take a call in as the latest, and let go what is too old or too much."""
+        """Take a change in as the latest, and let go what is too old or too much."""
         with self.lock:
-            self._others.pop(entry.call_id, None)
-            if self._undoable.pop(entry.call_id, None):
-                self._total -= entry.counted
-            if not entry.undoable:
-                self._others[entry.call_id] = entry
-                return
-            self._undoable[entry.call_id] = entry
-            if entry.number is None:
+            if not entry.number:
                 self._numbered += 1
                 entry.number = self._numbered
+            self._changes[entry.id] = entry
+            self._changes.move_to_end(entry.id)
+            self._total += entry.size - entry.counted
             entry.counted = entry.size
-            self._total += entry.counted
+            refused = [each.id for each in self._changes.values() if each.refused]
+            if len(refused) > MAX_CALLS:
+                del self._changes[refused[0]]
             while self._total > MAX_BYTES or self._is_crowded:
-                _, oldest = self._undoable.popitem(last=False)
+                _, oldest = self._changes.popitem(last=False)
                 self._total -= oldest.counted
-                # A call that undid it still points here, and must not hold the content.
+                # A change that undid it still points here, and must not hold the content.
                 oldest.steps = []
 
     @property
     def _is_crowded(self) -> bool:
-        over = len(self._undoable) - MAX_CALLS
         # What is undone comes back only by undoing that, and so takes no place beside it.
-        return over > 0 and over > sum(map(_undone, self._undoable.values()))
+        return sum(each.undoable and not each.undone for each in self._changes.values()) > MAX_CALLS
 
 
 class Journal:
@@ -230,18 +211,23 @@ class Journal:
                 self.entry.size += step.before.size
             if self.entry.refused:
                 self._forget_content()
-            if self.entry.steps or self.entry.refused:
+            if self.entry.steps:
                 self.history.keep(self.entry)
 
-    def cannot(self, why: str) -> None:
-        """Note that the call did what undo cannot take back."""
+    def cannot(self, why: str, place: JailedPath) -> None:
+        """Note that the call did to a place what undo cannot take back."""
         with self.history.lock:
             self.entry.refused = why
+            self.entry.steps.append(Put(place, None, None))
             self._forget_content()
             self.history.keep(self.entry)
 
     def _forget_content(self) -> None:
-        self.entry.steps = []
+        """Keep no more than what the list of changes names."""
+        self.entry.steps = [
+            replace(step, before=None, after=None) if isinstance(step, Put) else step
+            for step in self.entry.steps[:MAX_REFUSED]
+        ]
         self.entry.size = 0
 
 

@@ -19,6 +19,8 @@ _NAMED = 3
 """Changed files that a row of the list names."""
 
 Contents = dict[Path, Content | None]
+Changed = dict[Path, JailedPath]
+"""Places that are not as a change left them."""
 
 
 @dataclass
@@ -39,8 +41,9 @@ class Reverted:
 def revert(history: History, name: str | None, journal: Journal) -> Reverted:
     """Take back a change of this session, or the latest one. ToolError not_found, refused, changed_since, protected_path.
 
-    name: the id of the change or of its call. Files that have changed since are left, where the change did nothing but
-    write files and one of them is as it was left; else all of it is refused.
+    name: the id of the change. What a later change of the session did to the same places has to be undone
+    first. Files that somebody else has changed since are left, where the change did nothing but write files and one of
+    them is as it was left; else all of it is refused.
     """
     while True:
         entry = _chosen(history, name)
@@ -49,67 +52,93 @@ def revert(history: History, name: str | None, journal: Journal) -> Reverted:
                 if name is None:
                     continue
                 raise _nothing(name)
-            there, foreign = _look(entry, history)
-            steps = [step for step in entry.steps if not (isinstance(step, Put) and step.place.path in foreign)]
-            if foreign and not (_only_writes(entry) and any(isinstance(step, Put) for step in steps)):
-                raise _changed_since(entry, next(iter(foreign.values())), history)
-            taken = _take_back(steps, there, history)
-            with history.lock:
-                journal.entry.undid = entry
-                entry.turn(True)
-            journal.note(taken)
-            done = _told(entry, taken)
-            done.left = [*foreign.values()]
-            return done
+            there, changed = _look(entry, history)
+            steps = _as_left(entry, changed)
+            if not changed or (steps and _later(entry, changed, history) is None):
+                taken = _take_back(steps, there, history)
+                with history.lock:
+                    journal.entry.undid = entry
+                    entry.turn(True)
+                journal.note(taken)
+                done = _told(entry, taken)
+                done.left = [*changed.values()]
+                return done
+        # It looks at other changes, whose places are held by nobody who waits for those of this one.
+        raise _changed_since(entry, changed, history)
 
 
 def obstacle(entry: Entry, history: History) -> str | None:
-    """Return why a change cannot be undone; None if it can."""
+    """Return why a change cannot be undone, or not all of it; None if it can."""
     if entry.refused:
         return f"cannot be undone: {entry.refused}"
     if entry.undone:
         return "undone"
-    with _held(entry):
-        foreign = _look(entry, history)[1]
-    if not foreign:
+    changed = _look(entry, history)[1]
+    if not changed:
         return None
-    return f"changed since: {', '.join(sorted(place.shown for place in foreign.values())[:_NAMED])}"
+    if later := _later(entry, changed, history):
+        return f"undo {later.id} first"
+    names = sorted(place.shown for place in changed.values())
+    told = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return f"can be undone but for what changed since: {told}" if _as_left(entry, changed) else f"changed since: {told}"
 
 
-def _only_writes(entry: Entry) -> bool:
-    return not any(isinstance(step, Moved) for step in entry.steps)
+def _as_left(entry: Entry, changed: Changed) -> list[Step]:
+    """Return the steps that can be taken back where some places have changed since; none for one that moves."""
+    if not changed:
+        return entry.steps[:]
+    if any(isinstance(step, Moved) for step in entry.steps):
+        return []
+    left = [step for step in entry.steps if not any(place.path in changed for place in touched([step]))]
+    return left if any(isinstance(step, Put) for step in left) else []
 
 
-def _changed_since(entry: Entry, place: JailedPath, history: History) -> ToolError:
-    """Return the refusal, which names another change that can be undone."""
-    others = (other for other in history.latest_changes(MAX_CALLS) if other is not entry and not other.undid)
-    free = next((other for other in others if obstacle(other, history) is None), None)
-    return ToolError(
-        Code.CHANGED_SINCE,
-        f"{place.shown} has changed since {entry.tool} ({entry.id})",
-        f"restore it by hand; {free.tool} can be undone: id={free.id}" if free else "restore it by hand",
-    )
+def _later(entry: Entry, changed: Changed, history: History) -> Entry | None:
+    """Return the latest change of this session to one of these places, if that comes after and can be undone itself."""
+    above = {folder for path in changed for folder in path.parents}
+    for other in history.in_effect():
+        if other.at <= entry.at:
+            return None
+        paths = (place.path for place in touched(other.steps))
+        if any(path in changed or path in above or not changed.keys().isdisjoint(path.parents) for path in paths):
+            return other if obstacle(other, history) is None else None
+    return None
+
+
+def _changed_since(entry: Entry, changed: Changed, history: History) -> ToolError:
+    """Return the refusal, which names what to undo first, or another change that can be undone."""
+    place = next(iter(changed.values()))
+    if later := _later(entry, changed, history):
+        hint = f"undo {later.id} first: {later.tool} changed it"
+    else:
+        free = next((other for other in history.in_effect() if obstacle(other, history) is None), None)
+        hint = f"restore it by hand; {free.tool} can be undone: id={free.id}" if free else "restore it by hand"
+    return ToolError(Code.CHANGED_SINCE, f"{place.shown} has changed since {entry.tool} ({entry.id})", hint)
 
 
 def _chosen(history: History, name: str | None) -> Entry:
-    entry = history.latest() if name is None else history.find(name)
+    entry = next(iter(history.in_effect()), None) if name is None else history.find(name)
     if entry is None:
         if name is None:
-            raise ToolError(Code.NOT_FOUND, "this session has no change left that can be undone")
+            raise ToolError(
+                Code.NOT_FOUND,
+                "this session has no change left that can be undone",
+                "what programs and git change is not recorded",
+            )
         raise ToolError(
             Code.NOT_FOUND,
             f"no change {name[:100]} is kept for this session",
             f"list=true names the latest; {MAX_CALLS} are kept",
         )
     if entry.refused:
-        raise ToolError(Code.REFUSED, f"{entry.tool} ({name or entry.call_id}) cannot be undone: {entry.refused}")
+        raise ToolError(Code.REFUSED, f"{entry.tool} ({entry.id}) cannot be undone: {entry.refused}")
     if not entry.undoable or entry.undone:
-        raise _nothing(name or entry.id)
+        raise _nothing(entry.id)
     return entry
 
 
 def _nothing(name: str) -> ToolError:
-    return ToolError(Code.NOT_FOUND, f"nothing is left of {name} to undo", "it changed nothing, or is undone already")
+    return ToolError(Code.NOT_FOUND, f"nothing is left of {name} to undo", "it is undone already, or too old")
 
 
 @contextmanager
@@ -122,7 +151,7 @@ def _held(entry: Entry) -> Iterator[None]:
         yield
 
 
-def _look(entry: Entry, history: History) -> tuple[Contents, dict[Path, JailedPath]]:
+def _look(entry: Entry, history: History) -> tuple[Contents, Changed]:
     """Return the content of each file that is to change, and the places that are not as the call left them."""
     left: dict[Path, tuple[JailedPath, Content | Moved | Made | None]] = {}
     for step in entry.steps:
@@ -135,7 +164,7 @@ def _look(entry: Entry, history: History) -> tuple[Contents, dict[Path, JailedPa
             case Made():
                 left[step.folder.path] = step.folder, None if step.gone else step
     there: Contents = {}
-    foreign: dict[Path, JailedPath] = {}
+    changed: Changed = {}
     folders_only = all(isinstance(step, Made) for step in entry.steps)
     for path, (place, state) in left.items():
         try:
@@ -151,8 +180,8 @@ def _look(entry: Entry, history: History) -> tuple[Contents, dict[Path, JailedPa
         except (OSError, ToolError):
             as_left = False
         if not as_left:
-            foreign[path] = place
-    return there, foreign
+            changed[path] = place
+    return there, changed
 
 
 def _is_folder(place: JailedPath, may_hold: set[str] | None) -> bool:

@@ -200,7 +200,7 @@ history = History()
 done = refused = 0
 for number in range(int(sys.argv[2])):
     try:
-        journal = history.journal(str(number), "edit_file", 1000)
+        journal = history.journal("edit_file", 1000)
         edit(roots.place("d/f"), None, journal, lambda file: (file.text.text + "x", "x"))
         done += 1
     except ToolError:

@@ -334,11 +334,11 @@ def test_an_undo_of_several_groups_that_fails_leaves_all_as_it_was(project, monk
     places = [roots.place(f"{name}/f").target() for name in "anz"]
     former = [current(place, 100) for place in places]
     changes = [Change(place, b"new", now.seen if now else None) for place, now in zip(places, former, strict=True)]
-    history.journal("1", "replace_in_files", 10**6).change_all(changes, former)
+    history.journal("replace_in_files", 10**6).change_all(changes, former)
     there = holds(project)
     # z/f is staged first, and n/f goes away with it; then comes a/f.
     before(monkeypatch, batch, "stage", nothing, nothing, lambda: fails(errno.ENOSPC))
-    assert refused(revert, history, None, history.journal("2", "undo", 10**6))
+    assert refused(revert, history, None, history.journal("undo", 10**6))
     assert holds(project) == there
 
 
@@ -348,7 +348,7 @@ async def test_an_undo_whose_own_taking_back_fails_says_so(call, project, monkey
     await call("move_file", source="a", destination="b", overwrite=True)
     undone = await call.result("undo", {})
     before(monkeypatch, entries, "move", lambda: (project / "b").write_text("theirs"))
-    answer = await call("undo", call_id=undone.meta["call_id"])
+    answer = await call("undo", id=undone.meta["undo"])
     assert answer["code"] == "refused"
     assert "could not be taken back" in answer["error"]
 

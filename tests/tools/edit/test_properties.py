@@ -68,13 +68,13 @@ def test_bytes_outside_the_replaced_span_stay_and_undo_gives_back_all(before, ol
         history = History()
         change = lambda f: (NormalizedText(f.text.text).replace(old, new, f.text.line_end, every=False).text, new)
         try:
-            edit(roots.place("f"), None, history.journal("1", "edit_file", 2**20), change)
+            edit(roots.place("f"), None, history.journal("edit_file", 2**20), change)
         except ToolError as e:
             assert e.code == "no_change"
             assert path.read_bytes() == data
             return
         assert path.read_bytes() == encoded(before, encoding) + inserted.encode(encoding[0]) + after.encode(encoding[0])
-        revert(history, None, history.journal("2", "undo", 2**20))
+        revert(history, None, history.journal("undo", 2**20))
         assert path.read_bytes() == data
         assert path.stat().st_mode & 0o7777 == 0o640
         assert os.listdir(path.parent) == ["f"]
@@ -88,7 +88,7 @@ def test_bytes_that_are_no_text_stay(data, new):
             edit(
                 roots.place("f"),
                 None,
-                history.journal("1", "edit_file", 2**20),
+                history.journal("edit_file", 2**20),
                 lambda f: (NormalizedText(f.text.text).replace("a", new, f.text.line_end, every=True).text, new),
             )
         except NoMatch:
@@ -97,7 +97,7 @@ def test_bytes_that_are_no_text_stay(data, new):
         crlf = data.count(b"\r\n")
         line_end = b"\r\n" if crlf > data.count(b"\n") - crlf else b"\n"
         assert path.read_bytes() == data.replace(b"a", new.encode().replace(b"\n", line_end))
-        revert(history, None, history.journal("2", "undo", 2**20))
+        revert(history, None, history.journal("undo", 2**20))
         assert path.read_bytes() == data
 
 

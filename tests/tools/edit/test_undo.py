@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import each_row
 from toolbox_mcp.safety.path_jail.roots import Roots
 from toolbox_mcp.tools.settings import ToolSettings
 from toolbox_mcp.tools.undo import journal
@@ -88,21 +89,21 @@ async def test_undo_takes_back_every_byte_and_undoing_the_undo_brings_it_again(
 
     undone = await call.result("undo", {})
     assert undone.structured_content == {
-        "id": "c1", "call_id": made.meta["call_id"], "tool": name, "restored": restored, "removed": removed,
+        "id": "c1", "undo": "c2", "tool": name, "restored": restored, "removed": removed,
     }  # fmt: skip
     assert made.content[0].text.endswith(" [undo: c1]")
     named = [f"{word} {', '.join(names)}" for word, names in (("restored", restored), ("removed", removed)) if names]
     assert undone.content[0].text == f"Undid {name} (c1): {'; '.join(named)} [undo: c2]"
     assert tree(folder) == before
     assert await call.code("undo") == "not_found"
-    assert await call.code("undo", call_id=made.meta["call_id"]) == "not_found"
+    assert await call.code("undo", id="c1") == "not_found"
 
     redone = await call.result("undo", {"id": "c2"})
     assert not redone.is_error, redone
     assert redone.structured_content["tool"] == "undo"
     assert tree(folder) == after
 
-    assert (await call.result("undo", {"call_id": redone.meta["call_id"]})).structured_content["tool"] == "undo"
+    assert (await call.result("undo", {"id": redone.meta["undo"]})).structured_content["tool"] == "undo"
     assert tree(folder) == before
 
 
@@ -209,38 +210,54 @@ async def test_an_older_call_is_undone_by_its_id_while_nothing_else_changed_its_
     first = await call.result("edit_file", {"path": "a.txt", "old_string": "one", "new_string": "1"})
     second = await call.result("edit_file", {"path": "a.txt", "old_string": "two", "new_string": "2"})
     other = await call.result("write_file", {"path": "z", "content": "z"})
-    call_id = first.meta["call_id"]
-    assert await call.code("undo", call_id=call_id) == "changed_since"
-    assert not (await call.result("undo", {"call_id": second.meta["call_id"]})).is_error
-    assert not (await call.result("undo", {"call_id": call_id})).is_error
+    id = first.meta["undo"]
+    assert await call.code("undo", id=id) == "changed_since"
+    assert not (await call.result("undo", {"id": second.meta["undo"]})).is_error
+    assert not (await call.result("undo", {"id": id})).is_error
     assert (folder / "a.txt").read_bytes() == b"one\r\ntwo\n"
-    assert (await call.result("undo", {})).structured_content["call_id"] == other.meta["call_id"]
+    assert (await call.result("undo", {})).structured_content["id"] == other.meta["undo"]
+
+
+@each_row(
+    ("name", "arguments"),
+    [
+        ("bash", {"command": "true"}),
+        ("read_file", {"path": "a.txt"}),
+        ("edit_file", {"path": "a.txt", "old_string": "nowhere", "new_string": ""}),
+        ("create_directory", {"path": "empty"}),
+        ("replace_in_files", {"pattern": "nowhere"}),
+        ("replace_in_files", {"pattern": "old", "dry_run": True}),
+    ],
+)
+async def test_what_changed_nothing_or_keeps_no_journal_has_no_id(call, folder, name, arguments):
+    call.allowed_commands = ("true",)
+    call.undo_ids = True
+    made = await call.result(name, arguments)
+    assert "undo" not in made.meta and "[undo" not in made.content[-1].text
+    refused = await call("undo")
+    assert refused["code"] == "not_found"
+    assert refused["hint"] == "what programs and git change is not recorded"
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "code"),
+    ("name", "arguments", "why"),
     [
-        ("delete_file", {"path": "a.txt", "mode": "permanent"}, "refused"),
-        ("bash", {"command": "true"}, "refused"),
-        ("read_file", {"path": "a.txt"}, "not_found"),
-        ("edit_file", {"path": "a.txt", "old_string": "nowhere", "new_string": ""}, "not_found"),
-        ("create_directory", {"path": "empty"}, "not_found"),
-        ("replace_in_files", {"pattern": "nowhere"}, "not_found"),
-        ("replace_in_files", {"pattern": "old", "dry_run": True}, "not_found"),
-        ("move_file", {"source": "a.txt", "destination": "pipe", "overwrite": True}, "refused"),
+        ("delete_file", {"path": "a.txt", "mode": "permanent"}, "it deleted for good"),
+        (
+            "move_file",
+            {"source": "a.txt", "destination": "pipe", "overwrite": True},
+            "what it replaced could not be kept",
+        ),
     ],
 )
-async def test_what_cannot_be_undone_says_so(call, folder, name, arguments, code):
-    call.allowed_commands = ("true",)
+async def test_what_cannot_be_undone_has_no_id_in_its_answer_and_says_why(call, folder, name, arguments, why):
     made = await call.result(name, arguments)
-    assert await call.code("undo", call_id=made.meta["call_id"]) == code
+    assert not made.is_error and "undo" not in made.meta
     assert await call.code("undo") == "not_found"
-
-
-async def test_what_replaced_a_special_file_says_why_it_cannot_be_undone(call, folder):
-    moved = await call.result("move_file", {"source": "a.txt", "destination": "pipe", "overwrite": True})
-    answer = await call("undo", call_id=moved.meta["call_id"])
-    assert answer["error"].endswith("cannot be undone: what it replaced could not be kept")
+    refused = await call("undo", id="c1")
+    assert refused["code"] == "refused"
+    assert refused["error"] == f"{name} (c1) cannot be undone: {why}"
+    assert (await call("undo", list=True)).endswith(f"cannot be undone: {why}")
 
 
 @pytest.mark.skipif(not hasattr(os, "setxattr"), reason="this system's files have no extended attributes")
@@ -258,21 +275,21 @@ async def test_what_a_move_replaced_comes_back_with_its_attributes_and_its_acces
 
 
 async def test_unknown_ids_and_nothing_at_all_are_not_found(call, folder):
-    assert (await call("undo", call_id="x"))["error"] == "no change x is kept for this session"
+    assert (await call("undo", id="x"))["error"] == "no change x is kept for this session"
     assert await call.code("undo") == "not_found"
-    for call_id in ("x", "", "\x00", "x" * 10_000):
-        assert await call.code("undo", call_id=call_id) == "not_found"
+    for id in ("x", "", "\x00", "x" * 10_000):
+        assert await call.code("undo", id=id) == "not_found"
 
 
 async def test_what_is_too_large_to_keep_cannot_be_undone(call, project):
     call.settings = ToolSettings(undo_max_bytes=10)
     (project / "small").write_bytes(b"0123456789")
     (project / "large").write_bytes(b"0123456789a")
-    small = await call.result("edit_file", {"path": "small", "old_string": "5", "new_string": "five"})
-    large = await call.result("edit_file", {"path": "large", "old_string": "5", "new_string": "five"})
-    many = await call.result("replace_in_files", {"pattern": "1", "replacement": "one"})
-    for result in (large, many):
-        answer = await call("undo", call_id=result.meta["call_id"])
+    await call("edit_file", path="small", old_string="5", new_string="five")
+    await call("edit_file", path="large", old_string="5", new_string="five")
+    await call("replace_in_files", pattern="1", replacement="one")
+    for change in ("c2", "c3"):
+        answer = await call("undo", id=change)
         assert (answer["code"], answer["error"].split(": ")[1]) == (
             "refused",
             "what it changed is larger than 10 bytes",
@@ -280,8 +297,9 @@ async def test_what_is_too_large_to_keep_cannot_be_undone(call, project):
     assert await call.code("undo") == "changed_since"
     (project / "small").write_bytes(b"01234five6789")
     undone = await call.result("undo", {})
-    assert undone.structured_content["call_id"] == small.meta["call_id"]
-    assert await call.code("undo", call_id=undone.meta["call_id"]) == "refused"
+    assert undone.structured_content["id"] == "c1"
+    assert "undo" not in undone.meta
+    assert await call.code("undo", id="c4") == "refused"
 
 
 async def test_a_created_file_is_undone_whatever_its_size(call, project):
@@ -294,31 +312,31 @@ async def test_a_created_file_is_undone_whatever_its_size(call, project):
 async def test_fifty_calls_are_kept(call, project):
     ids = []
     for number in range(52):
-        ids.append((await call.result("write_file", {"path": f"f{number}", "content": ""})).meta["call_id"])
-    assert await call.code("undo", call_id=ids[0]) == "not_found"
-    assert await call.code("undo", call_id=ids[1]) == "not_found"
-    assert not (await call.result("undo", {"call_id": ids[51]})).is_error
-    assert not (await call.result("undo", {"call_id": ids[2]})).is_error
+        ids.append((await call.result("write_file", {"path": f"f{number}", "content": ""})).meta["undo"])
+    assert await call.code("undo", id=ids[0]) == "not_found"
+    assert await call.code("undo", id=ids[1]) == "not_found"
+    assert not (await call.result("undo", {"id": ids[51]})).is_error
+    assert not (await call.result("undo", {"id": ids[2]})).is_error
 
 
 async def test_fifty_calls_are_undone_in_a_row_and_brought_back(call, project):
     for number in range(51):
         await call("write_file", path=f"f{number}", content="")
-    undone = [(await call.result("undo", {})).meta["call_id"] for _ in range(50)]
+    undone = [(await call.result("undo", {})).meta["undo"] for _ in range(50)]
     assert os.listdir(project) == ["f0"]
     assert await call.code("undo") == "not_found"
-    for call_id in reversed(undone):
-        assert not (await call.result("undo", {"call_id": call_id})).is_error
+    for id in reversed(undone):
+        assert not (await call.result("undo", {"id": id})).is_error
     assert len(os.listdir(project)) == 51
 
 
 @pytest.mark.slow
 def test_going_to_and_fro_keeps_two_calls_for_each_that_can_be_undone(project):
     history = History()
-    history.journal("0", "write_file", 100).replace(Roots([project]).place("f"), b"x")
+    history.journal("write_file", 100).replace(Roots([project]).place("f"), b"x")
     for number in range(1, 301):
-        revert(history, str(number - 1), history.journal(str(number), "undo", 100))
-    kept = [entry for number in range(301) if (entry := history.find(str(number))) and entry.undoable]
+        revert(history, f"c{number}", history.journal("undo", 100))
+    kept = [entry for entry in history.latest() if entry.undoable]
     assert len([entry for entry in kept if not entry.undone]) == 50
     assert len(kept) <= 101
 
@@ -416,8 +434,8 @@ async def test_what_was_done_is_no_error_where_it_cannot_be_looked_at_afterwards
     seen = iter([look])
     monkeypatch.setattr(journal, "signature", lambda *arguments: next(seen, refused)(*arguments))
     undone = await call.result("undo", {})
-    assert undone.structured_content["call_id"] == moved.meta["call_id"]
-    assert await call.code("undo", call_id=undone.meta["call_id"]) == "changed_since"
+    assert undone.structured_content["id"] == moved.meta["undo"]
+    assert await call.code("undo", id=undone.meta["undo"]) == "changed_since"
     assert tree(folder).keys() == {*after, "m"}
 
 
@@ -449,10 +467,10 @@ async def test_one_session_does_not_undo_what_another_did(project):
     owners = SessionStore()
     roots = Roots([project])
     history = owners.of("one").session.history
-    history.journal("call", "write_file", 100).replace(roots.place("f"), b"x")
-    assert owners.of("two").session.history.find("call") is None
+    history.journal("write_file", 100).replace(roots.place("f"), b"x")
+    assert owners.of("two").session.history.latest() == []
     owners.drop("one")
-    assert owners.of("one").session.history.find("call") is None
+    assert owners.of("one").session.history.latest() == []
     roots.close()
 
 
@@ -488,20 +506,20 @@ async def test_any_row_of_calls_is_taken_back_and_brought_again(call, folder, se
         name, arguments = some_call(chance)
         state = tree(folder)
         result = await call.result(name, arguments)
-        if result.is_error:
+        if result.is_error or "undo" not in result.meta:
             assert tree(folder) == state
         else:
-            before[result.meta["call_id"]], after[result.meta["call_id"]] = state, tree(folder)
+            before[result.meta["undo"]], after[result.meta["undo"]] = state, tree(folder)
     undos = []
     while not (undone := await call.result("undo", {})).is_error:
-        made = undone.structured_content["call_id"]
+        made = undone.structured_content["id"]
         assert tree(folder) == before[made]
-        undos.append((undone.meta["call_id"], made))
+        undos.append((undone.meta["undo"], made))
     assert undone.structured_content["code"] == "not_found"
     assert len(undos) > 5
     assert tree(folder) == start
-    for call_id, made in reversed(undos):
-        assert not (await call.result("undo", {"call_id": call_id})).is_error
+    for id, made in reversed(undos):
+        assert not (await call.result("undo", {"id": id})).is_error
         assert tree(folder) == after[made]
 
 
@@ -511,20 +529,65 @@ async def test_the_latest_changes_are_listed_with_what_stands_in_their_way(call,
     await call("write_file", path="z", content="z")
     await call("write_file", path="n/w", content="w", create_parents=True)
     await call("bash", command="true")
+    await call("delete_file", path="empty")
+    await call("replace_in_files", pattern="old", replacement="new")
+    await call("edit_file", path="n/w", old_string="w", new_string="v")
+    await call("delete_file", path="link", mode="permanent")
     (folder / "a.txt").write_text("mine")
+    (folder / "b.txt").write_text("mine")
     await call("undo", id="c2")
     rows = [row.split("\t") for row in (await call("undo", list=True)).split("\n")]
-    assert [row[3].endswith(" s ago") for row in rows] == [True] * 5
+    assert [row[3].endswith(" s ago") for row in rows] == [True] * 8
     assert [[*row[:3], row[4]] for row in rows] == [
-        ["c4", "undo", "z", "can be undone"],
-        ["-", "bash", "-", "cannot be undone: bash keeps nothing by which it could be undone"],
-        ["c3", "write_file", "n, n/w", "can be undone"],
+        ["c8", "undo", "z", "can be undone"],
+        ["c7", "delete_file", "link", "cannot be undone: it deleted for good"],
+        ["c6", "edit_file", "n/w", "can be undone"],
+        ["c5", "replace_in_files", "b.txt, sub/c.txt", "can be undone but for what changed since: b.txt"],
+        ["c4", "delete_file", "empty", "can be undone"],
+        ["c3", "write_file", "n, n/w", "undo c6 first"],
         ["c2", "write_file", "z", "undone"],
         ["c1", "edit_file", "a.txt", "changed since: a.txt"],
     ]
     refused = await call("undo", id="c1")
-    assert refused["hint"] == "restore it by hand; write_file can be undone: id=c3"
-    assert not isinstance(await call("undo", id="c3"), dict)
+    assert refused["hint"] == "restore it by hand; edit_file can be undone: id=c6"
+    assert (await call("undo", id="c3"))["hint"] == "undo c6 first: edit_file changed it"
+    for change in ("c6", "c3", "c4", "c5"):
+        assert not isinstance(await call("undo", id=change), dict)
+
+
+async def test_the_list_has_the_last_twenty(call, project):
+    for number in range(22):
+        await call("write_file", path=f"f{number}", content="")
+    rows = (await call("undo", list=True)).split("\n")
+    assert [row.split("\t")[0] for row in rows] == [f"c{number}" for number in range(22, 2, -1)]
+
+
+async def test_what_this_session_changed_later_is_undone_first_and_what_others_changed_is_left(call, folder):
+    await call("replace_in_files", pattern="old", replacement="new")
+    await call("edit_file", path="sub/c.txt", old_string="new", new_string="newer")
+    before = tree(folder)
+    refused = await call("undo", id="c1")
+    assert refused == {
+        "code": "changed_since",
+        "error": "sub/c.txt has changed since replace_in_files (c1)",
+        "hint": "undo c2 first: edit_file changed it",
+    }
+    assert tree(folder) == before
+    # Where the later change cannot be undone either, it keeps no other file from going back.
+    (folder / "sub" / "c.txt").write_text("theirs")
+    assert await call("undo", id="c1") == (
+        "Undid replace_in_files (c1): restored b.txt; left, as changed since: sub/c.txt"
+    )
+    assert (folder / "sub" / "c.txt").read_text() == "theirs"
+
+
+async def test_changes_to_what_was_moved_are_undone_before_the_move(call, folder):
+    await call("move_file", source="sub", destination="lib")
+    await call("edit_file", path="lib/c.txt", old_string="old", new_string="new")
+    assert (await call("undo", id="c1"))["hint"] == "undo c2 first: edit_file changed it"
+    await call("undo")
+    await call("undo")
+    assert (folder / "sub" / "c.txt").read_bytes() == b"old"
 
 
 async def test_no_changes_are_an_empty_list_and_id_and_list_exclude_each_other(call, folder):
