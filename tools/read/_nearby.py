@@ -10,6 +10,7 @@ from ...safety.path_jail.tree_walk import Walk
 from ...safety.text import visible_name
 from ..blocking import IsCancelled
 from ..search.globs import compiled, expanded
+from ..search.scope import is_hidden
 from ..settings import ToolSettings
 
 MAX_ENTRIES = 20_000
@@ -77,11 +78,6 @@ def near(
     shown = base.target().shown
     prefix = "" if shown == "." else shown.rstrip("/") + "/"
     return "; similar: " + ", ".join(prefix + visible_name(name) for name in names) if names else ""
-
-
-def is_hidden(path: str) -> bool:
-    """Return True if a component of a relative path begins with a dot."""
-    return path[:1] == "." or "/." in path
 
 
 def _is_true(match: Callable[[str], object]) -> Callable[[str], bool]:

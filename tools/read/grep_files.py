@@ -14,7 +14,7 @@ from ..blocking import run_read
 from ..results import Text
 from ..search import search
 from ..search.query import Query
-from ..search.scope import WALK_DEADLINE, Scope
+from ..search.scope import WALK_DEADLINE, IncludeHidden, Scope
 from ..services import Parser, Progress, Search, Settings
 
 Around = Annotated[int | None, Field(ge=0, le=50)]
@@ -39,6 +39,7 @@ async def grep_files(
     output: Literal["lines", "files", "count"] = "lines",
     limit: Annotated[int | None, Field(ge=1)] = None,
     multiline: Annotated[bool, Field(description="matches may span lines")] = False,
+    include_hidden: IncludeHidden = True,
     include_ignored: bool = False,
 ) -> Text:
     """Search file contents or paths below a folder, or in one file."""
@@ -55,7 +56,9 @@ async def grep_files(
         attempt=settings.regex_timeout,
         multiline=multiline,
     )
-    scope = Scope.of(path, glob, settings, include_ignored=include_ignored)
+    scope = await run_read(
+        lambda _: Scope.of(path, glob, settings, include_ignored=include_ignored, include_hidden=include_hidden)
+    )
     found = await search.search(sought, scope, target, ripgrep, parser, progress)
     if not found and scope.file is not None and target != "path":
         await run_read(lambda _: _insist_on_text(path))

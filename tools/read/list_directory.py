@@ -13,9 +13,9 @@ from ..base import Access, tool
 from ..blocking import IsCancelled, run_read
 from ..results import Text
 from ..search.globs import compiled
-from ..search.scope import WALK_DEADLINE, IncludeHidden
+from ..search.scope import WALK_DEADLINE, IncludeHidden, is_hidden
 from ..services import Settings
-from ._nearby import MAX_ENTRIES, MAX_SECONDS, is_hidden
+from ._nearby import MAX_ENTRIES, MAX_SECONDS
 
 MAX_ROWS = 1000
 

@@ -40,7 +40,10 @@ _WILD = re.compile(r"[*?]+")
 
 @dataclass(frozen=True)
 class Scope:
-    """A folder, or one file in it by its name; glob narrows it to some files."""
+    """A folder, or one file in it by its name; glob narrows it to some files.
+
+    hidden: with names that begin with a dot, too; without, only those whose dots the glob spells out.
+    """
 
     folder: JailedPath
     file: str | None
@@ -48,9 +51,18 @@ class Scope:
     matcher: Glob | None
     ignored_dirs: tuple[str, ...]
     gitignore: bool
+    hidden: bool = True
 
     @classmethod
-    def of(cls, path: JailedPath, glob: str | None, settings: ToolSettings, *, include_ignored: bool) -> "Scope":
+    def of(
+        cls,
+        path: JailedPath,
+        glob: str | None,
+        settings: ToolSettings,
+        *,
+        include_ignored: bool,
+        include_hidden: bool = True,
+    ) -> "Scope":
         """Return the scope of a search below path. ToolError not_a_directory, not_a_file, bad_pattern."""
         at = path.target()
         there = at.stat()
@@ -65,9 +77,10 @@ class Scope:
             folder=at,
             file=file,
             glob=glob,
-            matcher=_matcher(glob) if glob else None,
+            matcher=_matcher(glob, include_hidden) if glob else None,
             ignored_dirs=() if include_ignored else settings.ignored_dirs,
             gitignore=settings.respect_gitignore and not include_ignored,
+            hidden=include_hidden,
         )
 
     def shown(self, relative: str) -> str:
@@ -93,11 +106,15 @@ class Scope:
         if is_temporary(relative):
             return False
         if self.matcher is None:
-            return True
+            return self.hidden or not is_hidden(relative)
         assert self.glob is not None
         whole = "/" in self.glob.removeprefix("!").rstrip("/")
-        wanted = self.matcher.match(relative if whole else relative.rpartition("/")[2])
-        return (wanted is None) == self.glob.startswith("!")
+        folder, _, name = relative.rpartition("/")
+        wanted = self.matcher.match(relative if whole else name)
+        if self.glob.startswith("!"):
+            return wanted is None and (self.hidden or not is_hidden(relative))
+        # A glob of the name alone spells out no dot of a folder.
+        return wanted is not None and (self.hidden or whole or not is_hidden(folder))
 
     def is_binary(self, stop: IsCancelled) -> bool:
         """Return True if it is one file, and that one binary. ToolError not_a_file, path_denied."""
@@ -113,7 +130,8 @@ class Scope:
         """Return the arguments that keep ripgrep to this scope. Reads the .gitignore files above the folder."""
         if self.file is not None:
             return RgScope(self.folder, "./", f"./{self.file}", ("--no-ignore", "--hidden", *self._as_text()))
-        arguments = ["--hidden"]
+        # What the glob does not spell out is sorted out behind it.
+        arguments = ["--hidden"] if self.hidden or (self.glob and self._spells_out_dots) else []
         above = rules_above(self.folder) if self.gitignore else b""
         # ripgrep would heed what lies above the root, too, so it is told what holds and looks at nothing above.
         arguments += ["--no-ignore-parent"] if self.gitignore else ["--no-ignore"]
@@ -125,6 +143,11 @@ class Scope:
             return RgScope(self.folder, "./", "./", tuple(arguments))
         below = "".join(f"{part}/" for part in self.folder.parts)
         return RgScope(replace(self.folder, parts=()), f"./{below}", f"./{below}", tuple(arguments), above)
+
+    @property
+    def _spells_out_dots(self) -> bool:
+        assert self.glob is not None
+        return any(part.startswith((".", "\\.", "[", "{")) for part in self.glob.split("/")) or ",." in self.glob
 
     def _as_text(self) -> list[str]:
         """Return the argument by which a NUL ends no search of one file; whether it is binary is asked of its beginning.
@@ -195,5 +218,10 @@ def _leaving_out(folders: tuple[str, ...]) -> tuple[str, ...]:
     return (*(f"--glob=!{name}/" for name in named), *(f"--glob=!.{git}" for git in gits))
 
 
-def _matcher(glob: str) -> Glob:
-    return compiled(glob.removeprefix("!").removeprefix("/").removeprefix("./"), hidden=True)
+def is_hidden(path: str) -> bool:
+    """Return True if a component of a relative path begins with a dot."""
+    return path[:1] == "." or "/." in path
+
+
+def _matcher(glob: str, hidden: bool) -> Glob:
+    return compiled(glob.removeprefix("!").removeprefix("/").removeprefix("./"), hidden=hidden or glob.startswith("!"))

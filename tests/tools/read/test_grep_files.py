@@ -827,3 +827,30 @@ async def test_a_file_named_by_itself_that_is_no_text_is_refused(call, project):
     assert (await call("grep_files", pattern="nowhere", path="b"))["code"] == "binary_file"
     assert (await call("grep_files", pattern="nowhere", path="p.pdf"))["hint"] == "read_file shows its text"
     assert await call("grep_files", pattern="nowhere") == "no matches for nowhere"
+
+
+@each_row(
+    ("arguments", "paths"),
+    [
+        ({}, [".env", ".git2/.x", ".git2/y.py", "a.py", "src/.env", "src/b.py"]),
+        ({"include_hidden": False}, ["a.py", "src/b.py"]),
+        ({"include_hidden": False, "glob": "*.py"}, ["a.py", "src/b.py"]),
+        ({"include_hidden": False, "glob": ".env"}, [".env", "src/.env"]),
+        ({"include_hidden": False, "glob": "{.env,*.py}"}, [".env", "a.py", "src/.env", "src/b.py"]),
+        ({"include_hidden": False, "glob": "[.]env"}, ["no matches for word"]),
+        ({"include_hidden": False, "glob": "src/.env"}, ["src/.env"]),
+        ({"include_hidden": False, "glob": ".git2/**"}, [".git2/y.py"]),
+        ({"include_hidden": False, "glob": "!*.py"}, ["no matches for word"]),
+        ({"include_hidden": False, "path": ".git2"}, [".git2/y.py"]),
+        ({"include_hidden": False, "path": ".git2/.x"}, [".git2/.x"]),
+        ({"include_hidden": False, "match": "block", "query": ["word"]}, ["a.py", "src/b.py"]),
+        ({"include_hidden": False, "pattern": "(?=w)word"}, ["a.py", "src/b.py"]),
+        ({"include_hidden": False, "pattern": r"env|\.py", "target": "path"}, ["a.py", "src/b.py"]),
+    ],
+)
+async def test_hidden_files_are_left_out_where_asked(call, project, arguments, paths):
+    for path in (".env", ".git2/.x", ".git2/y.py", "a.py", "src/.env", "src/b.py"):
+        (project / path).parent.mkdir(exist_ok=True)
+        (project / path).write_text("word\n")
+    given = arguments if arguments.get("match") == "block" else {"pattern": "word", **arguments}
+    assert (await call("grep_files", output="files", **given)).split("\n") == paths
