@@ -78,7 +78,7 @@ def test_the_presets_are_all_that_lie_there():
 
 
 def test_a_list_of_protected_paths_may_hold_the_default(user):
-    config = user.load(["--set", 'protected_paths=["@default", "deploy/**"]'])
+    config = user.load(["--set", "protected_paths=@default,deploy/**"])
     assert config.protected[-1] == "deploy/**"
     assert {".mcp.json", ".vscode/**", ".envrc"} < {*config.protected}
-    assert user.load(["--set", 'protected_paths=["deploy/**"]']).protected == ("deploy/**",)
+    assert user.load(["--set", "protected_paths=deploy/**"]).protected == ("deploy/**",)
