@@ -17,9 +17,11 @@ from opentelemetry import trace
 from ..safety.text import visible_name
 from ..tools.context import CallContext
 from ..tools.progress import Report
+from . import prompts
 from .call.approvals import ClientAsk
 from .call.context import call_context
 from .call.pipeline import Pipeline
+from .completions import Completions
 from .resources.resources import Resources
 from .resources.sessions import SessionStore
 from .transports.caller import Caller, at_session_end, caller
@@ -49,7 +51,9 @@ def instructions(listed: Collection[str], folders: Sequence[Path], *, closed: bo
     return "\n".join(filter(None, lines))
 
 
-def build(pipeline: Pipeline, owners: SessionStore, resources: Resources) -> Server[Any]:
+def build(
+    pipeline: Pipeline, owners: SessionStore, resources: Resources, completions: Completions | None = None
+) -> Server[Any]:
     """Return a server that lists the exposed tools, answers their calls and shows the resources of each caller."""
     exposure = pipeline.exposure
 
@@ -112,10 +116,26 @@ def build(pipeline: Pipeline, owners: SessionStore, resources: Resources) -> Ser
         return await resources.read(arrive(ctx).owner, ctx, str(params.uri))
 
     async def subscribe(ctx: ServerRequestContext[Any, Any], params: t.SubscribeRequestParams) -> t.EmptyResult:
-        return resources.subscribe(arrive(ctx).owner, ctx, str(params.uri))
+        return await resources.subscribe(arrive(ctx).owner, ctx, str(params.uri))
 
     async def unsubscribe(ctx: ServerRequestContext[Any, Any], params: t.UnsubscribeRequestParams) -> t.EmptyResult:
         return resources.unsubscribe(arrive(ctx).owner, str(params.uri))
+
+    async def list_prompts(
+        ctx: ServerRequestContext[Any, Any], params: t.PaginatedRequestParams | None
+    ) -> t.ListPromptsResult:
+        return prompts.listing()
+
+    async def get_prompt(ctx: ServerRequestContext[Any, Any], params: t.GetPromptRequestParams) -> t.GetPromptResult:
+        written = prompts.written(params.name, params.arguments or {}, exposure.listed)
+        if written is None:
+            raise MCPError(t.INVALID_PARAMS, f"Unknown prompt: {params.name[:100]}")
+        return written
+
+    async def complete(ctx: ServerRequestContext[Any, Any], params: t.CompleteRequestParams) -> t.CompleteResult:
+        if completions is None:
+            return t.CompleteResult(completion=t.Completion(values=[]))
+        return await completions.of(arrive(ctx).owner, params.ref, params.argument.name, params.argument.value)
 
     async def listen(
         ctx: ServerRequestContext[Any, Any], params: t.SubscriptionsListenRequestParams
@@ -136,6 +156,9 @@ def build(pipeline: Pipeline, owners: SessionStore, resources: Resources) -> Ser
         on_subscribe_resource=subscribe,
         on_unsubscribe_resource=unsubscribe,
         on_subscriptions_listen=listen,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
+        on_completion=complete,
     )
     # Not as on_call_tool, which takes models only.
     server.add_request_handler("tools/call", t.CallToolRequestParams, call_tool)

@@ -35,6 +35,7 @@ from .budget.tokenizers import tokenizer_for
 from .call.exposure import Exposure, ExposurePolicy, expose
 from .call.override_log import unsafe_logger
 from .call.pipeline import Pipeline, Rules
+from .completions import Completions
 from .config.errors import ConfigError
 from .config.load import Config
 from .config.user_dirs import containing_root
@@ -124,7 +125,14 @@ async def build_server(
             auto=config.shell_sandbox == "auto",
         )
         sessions = ShellSessions()
-        resources = Resources(processes, Updates(), lambda owner: parts.owners.of(owner).session.todos.rendered())
+        tools = exposure(config, catalogue)
+        resources = Resources(
+            processes,
+            Updates(),
+            lambda owner: parts.owners.of(owner).session.todos.rendered(),
+            roots=roots if "read_file" in tools.listed else None,
+            records=records,
+        )
         stack.push_async_callback(resources.aclose)
 
         def forget(owner: str) -> None:
@@ -152,7 +160,7 @@ async def build_server(
             shell_sessions=sessions,
         )
         pipeline = Pipeline(
-            exposure(config, catalogue),
+            tools,
             Policy(roots, config.commands, web),
             settings,
             Rules(
@@ -169,7 +177,13 @@ async def build_server(
             recorder=records,
             unsafe_logger=unsafe_logger(config.unsafe_logger),
         )
-        yield Toolbox(pipeline, build(pipeline, parts.owners, resources), records)
+        completions = Completions(
+            processes,
+            roots if "read_file" in tools.listed else None,
+            git.reads if "git_log" in tools.listed else None,
+            records,
+        )
+        yield Toolbox(pipeline, build(pipeline, parts.owners, resources, completions), records)
 
 
 def tool_settings(config: Config, env: Mapping[str, str]) -> ToolSettings:

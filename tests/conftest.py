@@ -26,6 +26,7 @@ from toolbox_mcp.server.budget.budget import Budget
 from toolbox_mcp.server.budget.tokenizers import tokenizer_for
 from toolbox_mcp.server.call.exposure import ExposurePolicy, expose
 from toolbox_mcp.server.call.pipeline import Pipeline, Rules
+from toolbox_mcp.server.completions import Completions
 from toolbox_mcp.server.resources.resources import Resources
 from toolbox_mcp.server.resources.sessions import SessionStore
 from toolbox_mcp.server.resources.subscriptions import Updates
@@ -156,14 +157,20 @@ class Box:
                 unsafe_logger=lambda name, detail: self.overrides.append((name, detail)),
                 **self.extra,
             )
+            records = self.extra.get("recorder")
             resources = Resources(
-                processes, self.updates, lambda owner: parts.owners.of(owner).session.todos.rendered()
+                processes,
+                self.updates,
+                lambda owner: parts.owners.of(owner).session.todos.rendered(),
+                roots=roots,
+                records=records,
             )
+            completions = Completions(processes, roots, git.reads, records)
             self._closers += [resources.aclose, worker.aclose, sandbox.aclose, ripgrep.aclose]
             self._last = [roots.close]
             # A task of its own, as a client has to be left in the task that entered it.
             ready = asyncio.Event()
-            self._owner = asyncio.create_task(self._hold(build(pipeline, parts.owners, resources), ready))
+            self._owner = asyncio.create_task(self._hold(build(pipeline, parts.owners, resources, completions), ready))
             await ready.wait()
             assert self._client
         return self._client

@@ -45,6 +45,10 @@ class Updates:
         self._pause = pause
         self._audiences: dict[str, _Audience] = {}
 
+    async def pause(self) -> None:
+        """Wait for one interval."""
+        await self._pause(INTERVAL)
+
     def is_subscribed(self, owner: str) -> bool:
         """Return True if an owner ever subscribed to anything."""
         return owner in self._audiences

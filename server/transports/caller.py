@@ -15,6 +15,10 @@ SESSION_END_KEY = "toolbox_mcp.session_end"
 """Where a transport with sessions of its own leaves the function that registers an end callback."""
 
 
+ANONYMOUS: Final = "anonymous"
+"""The owner of everybody without a session and without a token; nobody's in particular, so no records are shown to it."""
+
+
 @dataclass(frozen=True)
 class Caller:
     """One caller as the transport knows it.
@@ -32,7 +36,7 @@ class Caller:
         """The key that state belongs to: the session, else the principal, else everybody without either."""
         if self.session_id is not None:
             return f"session:{self.session_id}"
-        return f"principal:{self.principal}" if self.principal is not None else "anonymous"
+        return f"principal:{self.principal}" if self.principal is not None else ANONYMOUS
 
 
 STDIO_CALLER: Final = Caller("stdio", "stdio", None)

@@ -96,7 +96,7 @@ async def test_live_processes_are_listed_and_ended_ones_are_not(python, mode):
 async def test_the_templates_are_listed(call, mode):
     call.client_options = {"mode": mode}
     listed = (await (await call.client()).list_resource_templates()).resource_templates
-    assert [one.uri_template for one in listed] == ["toolbox://processes/{id}/{stream}"]
+    assert [one.uri_template for one in listed] == ["toolbox://processes/{id}/{stream}", "toolbox://files/{+path}"]
     assert all(one.description for one in listed)
 
 
