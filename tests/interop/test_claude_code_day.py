@@ -1,4 +1,4 @@
-"""A day of work with git in Claude Code: its own calls, of a model that follows a script."""
+"""Work with git, and second thoughts about changes, in Claude Code: its own calls, of a model that follows a script."""
 
 import json
 import re
@@ -41,6 +41,39 @@ def much():
         answer = yield tool, {}
         while found := re.search(r"start_line=(\d+)[^\n]*\Z", answer):
             answer = yield tool, {"start_line": int(found[1])}
+
+
+def second_thoughts(project):
+    """Change three files, take changes back by what the answers say alone, and think again. Somebody else writes meanwhile."""
+
+    def undo_id(answer):
+        return re.search(r" \[undo: (c\d+)\]\Z", answer)[1]
+
+    first = yield "edit_file", {"path": "app/main.py", "old_string": "return 1", "new_string": "return 2"}
+    both = yield "replace_in_files", {"pattern": "return", "replacement": "yield", "glob": "*.py"}
+    yield "move_file", {"source": "app/util.py", "destination": "lib/util.py"}
+    refused = yield "undo", {"id": undo_id(first)}
+    yield "undo", {"list": True}
+    for change in re.search(r"undo (c\d+(?:, c\d+)*) first", refused)[1].split(", "):
+        undone = yield "undo", {"id": change}
+    yield "undo", {"id": undo_id(undone)}
+    yield "read_file", {"path": "app/main.py"}
+    (project / "app/util.py").write_text("theirs\n")
+    yield "undo", {"id": undo_id(both)}
+    yield "undo", {}
+    yield "undo", {"list": True}
+
+
+def lost():
+    """Look for files where they are not, and go on as the answers say."""
+    refused = yield "read_file", {"path": "main.py"}
+    yield "read_file", {"path": re.search(r"similar: ([^\s,\"]+)", refused)[1]}
+    none = yield "glob", {"pattern": "src/*.yml"}
+    near = re.search(r"; (\S+) has \d+", none)[1]
+    yield "glob", {"pattern": near}
+    none = yield "glob", {"pattern": "*.toml"}
+    argument, value = re.search(r"(\w+)=(true)\Z", none).groups()
+    yield "glob", {"pattern": "*.toml", argument: value == "true"}
 
 
 @pytest.fixture
@@ -114,3 +147,52 @@ def test_two_thousand_changes_and_forty_thousand_lines_are_short_and_read_on(wor
     assert len(listed) == len(set(listed)) == 2001
     seen = "".join(re.sub(r"\.\.\. not shown: .*\Z", "", page) for page in answers[first + 1 :])
     assert seen + "\n" == patch
+
+
+def test_changes_are_taken_back_and_brought_again_by_what_the_answers_say(worked, repository):
+    answers = worked(second_thoughts(repository))
+    ages = re.compile(r"\t\d+ s ago\t")
+    assert [ages.sub("\t", answer) for answer in answers[3:]] == [
+        json.dumps(
+            {
+                "error": "app/main.py has changed since edit_file (c1)",
+                "code": "changed_since",
+                "hint": "undo c3, c2 first, in this order",
+            }
+        ),
+        (
+            "c3\tmove_file\tapp/util.py, lib, lib/util.py\tcan be undone\n"
+            "c2\treplace_in_files\tapp/main.py, app/util.py\tundo c3 first\n"
+            "c1\tedit_file\tapp/main.py\tundo c3, c2 first"
+        ),
+        "Undid move_file (c3): restored app/util.py; removed lib, lib/util.py [undo: c4]",
+        "Undid replace_in_files (c2): restored app/main.py, app/util.py [undo: c5]",
+        "Undid undo (c5): restored app/main.py, app/util.py [undo: c6]",
+        "def main():\n    yield 2",
+        "Undid replace_in_files (c2): restored app/main.py; left, as changed since: app/util.py [undo: c7]",
+        "Undid edit_file (c1): restored app/main.py [undo: c8]",
+        (
+            "c8\tundo\tapp/main.py\tcan be undone\n"
+            "c7\tundo\tapp/main.py\tchanged since: app/main.py\n"
+            "c6\tundo\tapp/main.py, app/util.py\tchanged since: app/main.py, app/util.py\n"
+            "c5\tundo\tapp/main.py, app/util.py\tundone\n"
+            "c4\tundo\tapp/util.py, lib, lib/util.py\tchanged since: app/util.py\n"
+            "c3\tmove_file\tapp/util.py, lib, lib/util.py\tundone\n"
+            "c2\treplace_in_files\tapp/main.py, app/util.py\tundone\n"
+            "c1\tedit_file\tapp/main.py\tundone"
+        ),
+    ]
+    assert (repository / "app/main.py").read_text() == "def main():\n    return 1\n"
+    assert (repository / "app/util.py").read_text() == "theirs\n"
+
+
+def test_what_is_not_where_it_was_looked_for_is_found_by_the_next_call(worked, repository):
+    for path in ("charts/a.yaml", ".ci/b.yaml", ".ci/c.toml"):
+        (repository / path).parent.mkdir(exist_ok=True)
+        (repository / path).touch()
+    answers = worked(lost())
+    assert answers[1] == "def main():\n    return 1"
+    assert answers[2] == "no matches for src/*.yml; **/*.yaml has 2, 1 hidden"
+    assert answers[3] == "charts/a.yaml"
+    assert answers[4] == "no matches for *.toml; 1 hidden: include_hidden=true"
+    assert answers[5] == ".ci/c.toml"

@@ -16,7 +16,7 @@ from .changes import Content, Made, Moved, Put, Step, touched
 from .journal import MAX_CALLS, Entry, History, Journal, content_after, current, made
 
 _NAMED = 3
-"""Changed files that a row of the list names."""
+"""Changed files, or changes to undo first, that a row of the list names."""
 
 Contents = dict[Path, Content | None]
 Changed = dict[Path, JailedPath]
@@ -54,7 +54,7 @@ def revert(history: History, name: str | None, journal: Journal) -> Reverted:
                 raise _nothing(name)
             there, changed = _look(entry, history)
             steps = _as_left(entry, changed)
-            if not changed or (steps and _later(entry, changed, history) is None):
+            if not changed or (steps and not _later(entry, changed, history)):
                 taken = _take_back(steps, there, history)
                 with history.lock:
                     journal.entry.undid = entry
@@ -77,7 +77,7 @@ def obstacle(entry: Entry, history: History) -> str | None:
     if not changed:
         return None
     if later := _later(entry, changed, history):
-        return f"undo {later.id} first"
+        return _first(later)
     names = sorted(place.shown for place in changed.values())
     told = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
     return f"can be undone but for what changed since: {told}" if _as_left(entry, changed) else f"changed since: {told}"
@@ -93,23 +93,33 @@ def _as_left(entry: Entry, changed: Changed) -> list[Step]:
     return left if any(isinstance(step, Put) for step in left) else []
 
 
-def _later(entry: Entry, changed: Changed, history: History) -> Entry | None:
-    """Return the latest change of this session to one of these places, if that comes after and can be undone itself."""
-    above = {folder for path in changed for folder in path.parents}
-    for other in history.in_effect():
-        if other.at <= entry.at:
-            return None
-        paths = (place.path for place in touched(other.steps))
-        if any(path in changed or path in above or not changed.keys().isdisjoint(path.parents) for path in paths):
-            return other if obstacle(other, history) is None else None
-    return None
+def _later(entry: Entry, changed: Changed, history: History) -> list[Entry]:
+    """Return the later changes of this session that have to be undone before this one, in that order.
+
+    None where the first of them cannot be undone either: then somebody else has changed something.
+    """
+    out: list[Entry] = []
+    places = {*changed}
+    for other in reversed([each for each in history.in_effect() if each.at > entry.at]):
+        paths = {place.path for place in touched(other.steps)}
+        folders = {folder for path in paths for folder in path.parents}
+        above = {folder for path in places for folder in path.parents}
+        if not paths.isdisjoint(places | above) or not folders.isdisjoint(places):
+            out.insert(0, other)
+            places |= paths
+    return out if out and not _look(out[0], history)[1] else []
+
+
+def _first(later: list[Entry]) -> str:
+    more = f" and {len(later) - _NAMED} more" if len(later) > _NAMED else ""
+    return f"undo {', '.join(other.id for other in later[:_NAMED])}{more} first"
 
 
 def _changed_since(entry: Entry, changed: Changed, history: History) -> ToolError:
     """Return the refusal, which names what to undo first, or another change that can be undone."""
     place = next(iter(changed.values()))
     if later := _later(entry, changed, history):
-        hint = f"undo {later.id} first: {later.tool} changed it"
+        hint = f"{_first(later)}, in this order" if len(later) > 1 else f"{_first(later)}: {later[0].tool} changed it"
     else:
         free = next((other for other in history.in_effect() if obstacle(other, history) is None), None)
         hint = f"restore it by hand; {free.tool} can be undone: id={free.id}" if free else "restore it by hand"

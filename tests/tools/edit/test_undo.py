@@ -581,6 +581,17 @@ async def test_what_this_session_changed_later_is_undone_first_and_what_others_c
     assert (folder / "sub" / "c.txt").read_text() == "theirs"
 
 
+async def test_all_that_has_to_be_undone_first_is_named_in_order(call, folder):
+    await call("edit_file", path="a.txt", old_string="one", new_string="1")
+    await call("write_file", path="other", content="")
+    for number in range(2, 6):
+        await call("edit_file", path="a.txt", old_string=str(number - 1), new_string=str(number))
+    await call("move_file", source="a.txt", destination="n/a.txt")
+    assert (await call("undo", id="c1"))["hint"] == "undo c7, c6, c5 and 2 more first, in this order"
+    (folder / "n" / "a.txt").write_text("theirs")
+    assert (await call("undo", id="c1"))["hint"] == "restore it by hand; write_file can be undone: id=c2"
+
+
 async def test_changes_to_what_was_moved_are_undone_before_the_move(call, folder):
     await call("move_file", source="sub", destination="lib")
     await call("edit_file", path="lib/c.txt", old_string="old", new_string="new")
