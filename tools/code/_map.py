@@ -1,5 +1,6 @@
 """What a repository is, in the tokens there are: its files by how much others refer to what they define."""
 
+import re
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -18,6 +19,13 @@ MAX_FILES = 400
 """Files whose rows are made; more fit no budget."""
 _COMMON = 20
 """Files that define a name beyond which the name says nothing, such as `main` or `to_s`; a guess."""
+_PLAIN = 0.2
+"""What a mention of a name is worth that is one lower-case word, and so may be any variable; a guess."""
+_TEST = 0.1
+"""What a file of tests is worth beside one of the product, which tells more of what a code base is; a guess."""
+_OF_TESTS = re.compile(
+    r"(?:^|/)(?:tests?|specs?|__tests__|testing|fixtures)/|(?:^|/)(?:test_[^/]*|conftest\.py|[^/]*(?:_test|_spec|\.test|\.spec)\.\w+)$"
+)
 _INNER = 0.3
 """What a mention of a name inside of a class is worth beside one of the class; a guess."""
 
@@ -59,7 +67,7 @@ def ranked(tree: Tree, kind: str | None, stop: Callable[[], bool]) -> RankedMap 
     weights = _weights(tree, stop)
     scores: dict[int, float] = defaultdict(float)
     for (number, _), worth in weights.items():
-        scores[number] += worth
+        scores[number] += worth * (_TEST if _OF_TESTS.search(tree.files[number][0].path) else 1)
     sections: list[str] = []
     rest = 0
     for number in sorted(range(len(tree.files)), key=lambda number: (-scores[number], number)):
@@ -78,16 +86,19 @@ def _weights(tree: Tree, stop: Callable[[], bool]) -> dict[tuple[int, int], floa
     """Return the weights of definitions, by the number of the file and the checksum of the name.
 
     A name that another file mentions counts one, and a tenth for each mention up to ten, divided by the files that define it. A
-    name inside of another definition counts less, and only where the file that mentions it also mentions a name at the top of
+    name that is one lower-case word counts less. A name inside of another definition counts less, too, and only where the file that mentions it also mentions a name at the top of
     the same file: every file has a `get`.
     """
     tops: dict[int, set[int]] = {}
+    plain: set[int] = set()
     definers: dict[int, set[int]] = {}
     for number, (_, outline) in enumerate(tree.files):
         for row in outline[0].split("\n") if outline[0] else ():
             _, _, level, _, defined = row.split("\t", 4)
             name_sum = _checksum(defined)
             definers.setdefault(name_sum, set()).add(number)
+            if (word := _last_part(defined)).islower() and word.isalpha():
+                plain.add(name_sum)
             if level == "0":
                 tops.setdefault(name_sum, set()).add(number)
     weights: dict[tuple[int, int], float] = {}
@@ -96,7 +107,7 @@ def _weights(tree: Tree, stop: Callable[[], bool]) -> dict[tuple[int, int], floa
             break
         # A name that the file defines itself is most likely its own.
         mentioned = [
-            (name, (1 + min(count, 10) / 10) / len(files))
+            (name, (1 + min(count, 10) / 10) / len(files) * (_PLAIN if name in plain else 1))
             for name, count in zip(array("I", names), counts, strict=True)
             if (files := definers.get(name)) and len(files) <= _COMMON and number not in files
         ]

@@ -195,3 +195,15 @@ async def test_a_standard_library_has_an_outline(call, project, folder):
         if isinstance(outline, dict) and outline["code"] not in ("parse_error", "path_denied"):
             broken.append((file, outline))
     assert broken == []
+
+
+async def test_the_map_begins_with_the_product_and_with_names_that_are_no_plain_words(call, project):
+    (project / "tests").mkdir()
+    (project / "tests" / "test_a.py").write_text("def make_shop():\n    pass\n")
+    (project / "shop.py").write_text("def open_shop():\n    pass\n")
+    (project / "words.py").write_text("def before():\n    pass\n")
+    for number in range(4):
+        (project / f"use{number}.py").write_text("make_shop()\nopen_shop()\nbefore = before + 1\n")
+    text = await call("code_outline", path=".")
+    order = [text.index(name) for name in ("shop.py\n", "words.py\n", "tests/test_a.py\n")]
+    assert order == sorted(order)
