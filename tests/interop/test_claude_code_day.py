@@ -43,19 +43,27 @@ def much():
             answer = yield tool, {"start_line": int(found[1])}
 
 
+def said(pattern, answer):
+    """Return what an answer says where a pattern has its group."""
+    found = re.search(pattern, answer)
+    assert found, answer
+    return found[1]
+
+
 def second_thoughts(project):
     """Change three files, take changes back by what the answers say alone, and think again. Somebody else writes meanwhile."""
 
     def undo_id(answer):
-        return re.search(r" \[undo: (c\d+)\]\Z", answer)[1]
+        return said(r" \[undo: (c\d+)\]\Z", answer)
 
     first = yield "edit_file", {"path": "app/main.py", "old_string": "return 1", "new_string": "return 2"}
     both = yield "replace_in_files", {"pattern": "return", "replacement": "yield", "glob": "*.py"}
     yield "move_file", {"source": "app/util.py", "destination": "lib/util.py"}
     refused = yield "undo", {"id": undo_id(first)}
     yield "undo", {"list": True}
-    for change in re.search(r"undo (c\d+(?:, c\d+)*) first", refused)[1].split(", "):
-        undone = yield "undo", {"id": change}
+    newest, next_one = said(r"undo (c\d+, c\d+) first", refused).split(", ")
+    yield "undo", {"id": newest}
+    undone = yield "undo", {"id": next_one}
     yield "undo", {"id": undo_id(undone)}
     yield "read_file", {"path": "app/main.py"}
     (project / "app/util.py").write_text("theirs\n")
@@ -67,13 +75,12 @@ def second_thoughts(project):
 def lost():
     """Look for files where they are not, and go on as the answers say."""
     refused = yield "read_file", {"path": "main.py"}
-    yield "read_file", {"path": re.search(r"similar: ([^\s,\"]+)", refused)[1]}
+    yield "read_file", {"path": said(r"similar: ([^\s,\"]+)", refused)}
     none = yield "glob", {"pattern": "src/*.yml"}
-    near = re.search(r"; (\S+) has \d+", none)[1]
+    near = said(r"; (\S+) has \d+", none)
     yield "glob", {"pattern": near}
     none = yield "glob", {"pattern": "*.toml"}
-    argument, value = re.search(r"(\w+)=(true)\Z", none).groups()
-    yield "glob", {"pattern": "*.toml", argument: value == "true"}
+    yield "glob", {"pattern": "*.toml", said(r"(\w+)=true\Z", none): True}
 
 
 @pytest.fixture
