@@ -1,6 +1,6 @@
 """The MCP server object around the pipeline: the listing, and calls in both protocol eras."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -52,7 +52,11 @@ def instructions(listed: Collection[str], folders: Sequence[Path], *, closed: bo
 
 
 def build(
-    pipeline: Pipeline, owners: SessionStore, resources: Resources, completions: Completions | None = None
+    pipeline: Pipeline,
+    owners: SessionStore,
+    resources: Resources,
+    completions: Completions | None = None,
+    present: Callable[[t.Tool], t.Tool] = lambda tool: tool,
 ) -> Server[Any]:
     """Return a server that lists the exposed tools, answers their calls and shows the resources of each caller."""
     exposure = pipeline.exposure
@@ -61,7 +65,7 @@ def build(
     def listing() -> t.ListToolsResult:
         # At the first request: the schemas take longer than all else between the imports and the answer to initialize.
         return t.ListToolsResult(
-            tools=[exposure.tools[name].to_mcp(structured=pipeline.structured) for name in exposure.listed]
+            tools=[present(exposure.tools[name].to_mcp(structured=pipeline.structured)) for name in exposure.listed]
         )
 
     def schema(name: str) -> Mapping[str, Any] | None:

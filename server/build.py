@@ -5,7 +5,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from .budget.tokenizers import tokenizer_for
 from .call.exposure import Exposure, ExposurePolicy, expose
 from .call.override_log import unsafe_logger
 from .call.pipeline import Pipeline, Rules
+from .call.presentation import presented, useless
 from .completions import Completions
 from .config.errors import ConfigError
 from .config.load import Config
@@ -57,10 +58,13 @@ class Toolbox:
     records: Records | None
 
 
-def exposure(config: Config, catalogue: Iterable[Tool] | None = None) -> Exposure:
-    """Return the tools that exist, are open and are listed under a configuration."""
+def exposure(config: Config, catalogue: Iterable[Tool] | None = None, env: Mapping[str, str] | None = None) -> Exposure:
+    """Return the tools that exist, are open and are listed under a configuration.
+
+    env: the server's environment, by which what is not installed is not listed; None leaves that unasked.
+    """
     toolsets = {"all": None, "none": ()}[config.toolsets] if isinstance(config.toolsets, str) else config.toolsets
-    return expose(
+    found = expose(
         load_tools() if catalogue is None else catalogue,
         ExposurePolicy(
             toolsets=toolsets,
@@ -70,6 +74,10 @@ def exposure(config: Config, catalogue: Iterable[Tool] | None = None) -> Exposur
             list_disabled=config.list_disabled,
         ),
     )
+    if config.list_disabled:
+        return found
+    hidden = useless(found.listed, config, env)
+    return replace(found, listed=tuple(name for name in found.listed if name not in hidden))
 
 
 @asynccontextmanager
@@ -125,7 +133,7 @@ async def build_server(
             auto=config.shell_sandbox == "auto",
         )
         sessions = ShellSessions()
-        tools = exposure(config, catalogue)
+        tools = exposure(config, catalogue, env)
         resources = Resources(
             processes,
             Updates(),
@@ -183,7 +191,11 @@ async def build_server(
             git.reads if "git_log" in tools.listed else None,
             records,
         )
-        yield Toolbox(pipeline, build(pipeline, parts.owners, resources, completions), records)
+        yield Toolbox(
+            pipeline,
+            build(pipeline, parts.owners, resources, completions, lambda tool: presented(tool, config)),
+            records,
+        )
 
 
 def tool_settings(config: Config, env: Mapping[str, str]) -> ToolSettings:

@@ -18,6 +18,7 @@ from ...tools.catalogue import KNOWN_TOOLS, load_tools
 from ...tools.context import CallContext
 from ..budget.tokenizers import tokenizer_for
 from ..build import Toolbox, build_server, exposure
+from ..call.presentation import presented
 from ..config.errors import ConfigError
 from ..config.kinds import did_you_mean
 from ..config.load import Config
@@ -114,7 +115,9 @@ def tool_rows(config: Config) -> list[ToolRow]:
             state = f"add {tool.group} to toolsets"
         else:
             state = (closed.hint or closed.error).removeprefix("the operator can ") if closed else "exposed"
-        wire = tool.to_mcp().model_dump_json(by_alias=True, exclude_none=True)
+            if state == "exposed" and tool.name not in shown.listed:
+                state = "not listed: add to allowed_commands"
+        wire = presented(tool.to_mcp(), config).model_dump_json(by_alias=True, exclude_none=True)
         rows.append(ToolRow(tool.name, tool.group, tool.access.value, state, tokenizer.count(wire)))
     return rows
 
