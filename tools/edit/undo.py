@@ -24,11 +24,12 @@ SHOWN = 20
 
 
 class ChangeRow(Record):
-    """One change as the list shows it. age: seconds. state: `can be undone`, or why it cannot."""
+    """One change as the list shows it. unnamed: paths that are not named. age: seconds. state: whether it can be undone."""
 
     id: str
     tool: str
     paths: list[str]
+    unnamed: int | None = None
     age: int
     state: str
 
@@ -113,20 +114,23 @@ def _with_text(record: UndoRecord, text: str) -> UndoRecord:
 
 def _rows(history: History) -> "list[ChangeRow]":
     now = time.monotonic()
-    return [
-        ChangeRow(
-            id=entry.id,
-            tool=entry.tool,
-            paths=_named(named(entry.steps)),
-            age=round(now - entry.at),
-            state=obstacle(entry, history) or "can be undone",
+    rows = []
+    for entry in history.latest()[:MAX_LISTED]:
+        places = named(entry.steps)
+        paths = _named(places, MAX_NAMED // MAX_LISTED)[:SHOWN]
+        state = obstacle(entry, history) or "can be undone"
+        unnamed = len(places) - len(paths) or None
+        rows.append(
+            ChangeRow(
+                id=entry.id, tool=entry.tool, paths=paths, unnamed=unnamed, age=round(now - entry.at), state=state
+            )
         )
-        for entry in history.latest()[:MAX_LISTED]
-    ]
+    return rows
 
 
 def _row(row: ChangeRow) -> str:
-    return f"{row.id}\t{row.tool}\t{_some(row.paths)}\t{_ago(row.age)}\t{row.state}"
+    paths = ", ".join(row.paths) + (f" and {row.unnamed} more" if row.unnamed else "")
+    return f"{row.id}\t{row.tool}\t{paths}\t{_ago(row.age)}\t{row.state}"
 
 
 def _ago(seconds: int) -> str:
@@ -140,9 +144,9 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(sorted(names)[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _named(places: "list[JailedPath]") -> "list[str]":
+def _named(places: "list[JailedPath]", room: int = MAX_NAMED) -> "list[str]":
     names = []
-    left = MAX_NAMED
+    left = room
     for name in sorted(place.shown for place in places):
         left -= len(name)
         if left < 0:

@@ -458,6 +458,9 @@ async def test_the_names_of_very_many_files_are_cut_and_their_number_told(call, 
     undone = await call.result("undo", {})
     assert undone.content[0].text.endswith(" and 2980 more")
     assert len(undone.structured_content["restored"]) == 2000
+    listed = await call.result("undo", {"list": True})
+    assert [(len(row["paths"]), row["unnamed"]) for row in listed.structured_content["changes"]] == [(20, 2980)] * 2
+    assert " and 2980 more\t" in listed.content[0].text
 
 
 async def test_one_session_does_not_undo_what_another_did(project):
