@@ -28,6 +28,7 @@ from ..tools.base import Tool
 from ..tools.catalogue import load_tools
 from ..tools.settings import ToolSettings
 from ..tools.web._http import Http
+from ..tools.web._polite import Reader
 from ..tools.web._search import Brave, Engine, SearXng, Tavily
 from .app import build
 from .budget.budget import Budget
@@ -154,6 +155,7 @@ async def build_server(
         http = Http(web, config.http_timeout, config.max_fetch_bytes, config.max_redirects)
         parts = Services(
             http=http,
+            reader=Reader(http, config.web_robots),
             engine=search_engine(config, http),
             settings=settings,
             programs=programs,

@@ -382,6 +382,7 @@ class Settings:
         "host:port or host:* pairs freed from the rules on host names, ports and addresses.",
     )
     web_nat64: bool = setting(boolean(), False, "Judge addresses in 64:ff9b::/96 by the IPv4 address inside.")
+    web_robots: bool = setting(boolean(), False, "web_fetch obeys robots.txt; what cannot be asked for it is not read.")
     search_adapter: Any = setting(
         or_object(nullable(object_name_or(one_of("tavily", "brave", "searxng")))),
         None,

@@ -89,6 +89,7 @@ SAMPLES: dict[str, tuple[Any, Any]] = {
     "web_ports": ([443, 8443], (443, 8443)),
     "web_private_allow": (["localhost:3000", "[::1]:80"], ("localhost:3000", "[::1]:80")),
     "web_nat64": ("true", True),
+    "web_robots": ("true", True),
     "search_adapter": ("searxng", "searxng"),
     "tavily_api_key": ("tvly-secret", "tvly-secret"),
     "brave_api_key": ("brave-secret", "brave-secret"),
