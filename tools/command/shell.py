@@ -16,7 +16,7 @@ from ...safety.shell.rules import check
 from ...safety.variables import check_variables
 from ..base import Access, tool
 from ..exec_result import ExecResult
-from ..results import Budget, Record
+from ..results import Budget, Record, at_most
 from ..services import Progress, Sandbox, Settings, Shells, ShellSessions
 from ..settings import ToolSettings
 
@@ -32,46 +32,33 @@ class ShellStep(ExecResult):
 
 
 class ShellResult(Record):
-    """What the commands of a call did. stopped_at: index of the one that failed and stopped the rest.
-
-    The exec fields are those of `command`; null after `commands`.
-    """
+    """What the commands of a call did. stopped_at: index of the one that failed and stopped the rest."""
 
     session: str
     shell: str
     platform: str
     results: list[ShellStep]
     stopped_at: int | None
-    exit_code: int | None = None
-    signal: str | None = None
-    timed_out: bool | None = None
-    killed_by: str | None = None
-    duration_ms: float | None = None
-    stdout: str | None = None
-    stderr: str | None = None
-    stdout_bytes: int | None = None
-    stderr_bytes: int | None = None
-    stdout_truncated: bool | None = None
-    stderr_truncated: bool | None = None
     _begun: bool = PrivateAttr(default=False)
+    _only: bool = PrivateAttr(default=False)
 
-    def begun(self, begun: bool) -> Self:
-        """Note whether the session is one that the caller may want to go on with and has not been told of."""
-        self._begun = begun
+    def told(self, *, begun: bool, only: bool) -> Self:
+        """Note what the text depends on.
+
+        begun: the session is one that the caller may want to go on with and has not been told of. only: there was one
+        `command`, which the caller need not be reminded of.
+        """
+        self._begun, self._only = begun, only
         return self
 
     @property
     def size(self) -> int:
-        """Return the characters of all streams, and room for the forms around them."""
-        streams = sum(step.size + len(step.command) for step in self.results)
-        return streams * (1 if self.exit_code is None else 2) + len(self.session) + 20
+        """Return an upper bound of the bytes of all streams, with room for the forms around them."""
+        return sum(step.size + at_most(step.command) for step in self.results) + len(self.session) + 20
 
     def rendered(self) -> str:
         """Return the exec form, of several commands each behind its command, and the name of a session that was begun."""
-        if self.exit_code is not None:
-            blocks = [self.results[0].rendered()]
-        else:
-            blocks = [f"$ {step.command}\n{step.rendered()}" for step in self.results]
+        blocks = [step.rendered() if self._only else f"$ {step.command}\n{step.rendered()}" for step in self.results]
         return "\n".join([*blocks, f"session: {self.session}"] if self._begun else blocks)
 
     def within(self, budget: Budget) -> tuple[Self, dict[str, Any]]:
@@ -83,10 +70,7 @@ class ShellResult(Record):
             steps.append(fitted)
             for key, count in cut.get("truncated", {}).items():
                 meta[key] += count
-        update: dict[str, Any] = {"results": steps}
-        if self.exit_code is not None:
-            update |= _exec_fields(steps[0])
-        return self.model_copy(update=update), {"truncated": meta} if meta["cut"] else {}
+        return self.model_copy(update={"results": steps}), {"truncated": meta} if meta["cut"] else {}
 
 
 @tool(Access.EXEC, deadline=lambda settings, given: settings.max_tool_timeout + 5)
@@ -138,12 +122,12 @@ async def shell(
             break
     kept.work_dir, kept.env = folder, given
     sessions.keep(kept)
-    only = _exec_fields(steps[0]) if command is not None else {}
     result = ShellResult(
-        session=kept.id, shell=program.name, platform=sys.platform, results=steps, stopped_at=stopped_at, **only
+        session=kept.id, shell=program.name, platform=sys.platform, results=steps, stopped_at=stopped_at
     )
-    # One that keeps nothing is as good as the next, and its name costs some thirty tokens.
-    return result.begun(not session and (session is not None or folder is not None or bool(given)))
+    # A session that keeps nothing is as good as the next, and its name costs some thirty tokens.
+    begun = not session and (session is not None or folder is not None or bool(given))
+    return result.told(begun=begun, only=command is not None)
 
 
 def _wanted(command: str | None, commands: Sequence[str] | None, settings: ToolSettings) -> list[str]:
@@ -170,7 +154,3 @@ def _check(wanted: Sequence[str], shell: str, settings: ToolSettings, confined: 
             own=(os.getpid(), os.getppid()),
             confined=confined,
         )
-
-
-def _exec_fields(step: ShellStep) -> dict[str, Any]:
-    return {name: getattr(step, name) for name in ExecResult.model_fields}

@@ -29,7 +29,8 @@ async def confining(call):
 
 async def run(call, tool, line, **more):
     given = {"command": line, "shell": "sh"} if tool == "shell" else {"command": "sh", "args": ["-c", line]}
-    return (await call.result(tool, given | more)).structured_content
+    fields = (await call.result(tool, given | more)).structured_content
+    return fields["results"][0] if tool == "shell" else fields
 
 
 @pytest.mark.parametrize("tool", ["bash", "shell"])

@@ -21,7 +21,9 @@ async def call(call, project, verdicts):
 
 
 async def out(call, command, **more):
-    return (await call.result("shell", {"command": command, "shell": "sh", **more})).structured_content["stdout"]
+    return (await call.result("shell", {"command": command, "shell": "sh", **more})).structured_content["results"][0][
+        "stdout"
+    ]
 
 
 async def test_the_base_is_writable_and_is_where_it_runs(call, project):
@@ -49,7 +51,7 @@ async def test_a_port_of_this_machine_cannot_be_reached(call):
         result = await call.result(
             "shell", {"command": f'/usr/bin/python3 -c "{text}" || echo contained', "shell": "sh"}
         )
-        assert result.structured_content["stdout"] == "contained\n", result.content[0].text
+        assert result.structured_content["results"][0]["stdout"] == "contained\n", result.content[0].text
         server.settimeout(0)
         with pytest.raises(BlockingIOError):
             server.accept()
