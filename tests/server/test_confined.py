@@ -94,7 +94,7 @@ def test_it_reads_writes_searches_and_runs_in_its_roots(serve, user, level):
         ],
         confine=level,
     )
-    assert (written, read, found) == ("Created a (4 bytes)", "one", "a:1: one")
+    assert (written, read, found) == ("Created a (4 bytes) [undo: c1]", "one", "a:1: one")
     assert ran.get("stdout") == "42\n", ran
     assert (user.project / "a").read_text() == "one\n"
 
