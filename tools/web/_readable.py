@@ -79,6 +79,10 @@ def pretty(text: str) -> str:
 _JSON = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|\[\s*\]|\{\s*\}|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 
+_PART = 0.5
+"""What is extracted is less than this part of the page's own `main` only where that holds many entries; a guess."""
+
+
 def page(text: str, url: str) -> str:
     """Return the title and the main content of a page, else all of its text."""
     import trafilatura
@@ -90,6 +94,8 @@ def page(text: str, url: str) -> str:
         # What nobody sees is nothing that the page says; a whole page may wait for its script.
         if each.tag not in ("html", "body") and _is_hidden(each):
             each.clear(keep_tail=True)
+    mains: list[Any] = tree.xpath("//main | //*[@role='main']") if tree is not None else []
+    main = _lines(mains[0]) if len(mains) == 1 else ""
     body = trafilatura.extract(
         tree,
         url=url,
@@ -101,6 +107,9 @@ def page(text: str, url: str) -> str:
         favor_recall=True,
         deduplicate=False,
     )
+    if body and len(body) < len(main) * _PART:
+        # Of a thread or a list one entry was taken for all.
+        body = main
     if not body or len(body) < 80:
         whole = everything(text)
         body = whole if len(whole) > len(body or "") else body
@@ -124,6 +133,10 @@ def everything(text: str) -> str:
         tree = html.document_fromstring(text.encode("utf-8", "replace"), parser=html.HTMLParser(encoding="utf-8"))
     except (ValueError, html.etree.LxmlError):
         return ""
+    return _lines(tree)
+
+
+def _lines(tree: Any) -> str:
     lines = (" ".join(line.split()) for line in "".join(_texts(tree)).splitlines())
     return "\n".join(filter(None, lines))
 

@@ -130,3 +130,16 @@ def test_charsets_are_those_of_a_safe_list():
         ("text/plain", "\ufeffx".encode("utf-16")): "\ufeffx",
     }
     assert {key: _readable.decoded(key[1], key[0]) for key in table} == table
+
+
+async def test_every_post_of_a_thread_is_read(call, site, here):
+    posts = [
+        f"Post number {n} says a good deal about tea, kettles and how long one waits for either of them."
+        for n in range(6)
+    ]
+    body = "".join(f"<div class='post'><div class='post-body'><p>{one}</p></div></div>" for one in posts)
+    site.page(
+        "/", f"<html><body><nav>Home</nav><main><h1>On tea</h1>{body}</main><footer>Copyright</footer></body></html>"
+    )
+    answer = await call("web_fetch", url=f"{here}/")
+    assert all(post in answer for post in posts) and "Copyright" not in answer
