@@ -8,7 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from anyio import CancelScope, to_thread
+
 from ..safety.errors import Code, ToolError
+from ..safety.path_jail.protected_tree import ProtectedTree
+from ..safety.path_jail.roots import Roots
 from .backends.base import Backend
 from .backends.bubblewrap import Bubblewrap
 from .backends.choose import candidates, choose
@@ -38,6 +42,7 @@ QUALIFYING = 60.0
 """Seconds that finding a language and qualifying a back end may take at first use; a guess, usually under a second."""
 
 _LARGEST_BINARY = 64 * MIB
+_MAX_LINES = 10
 _NOT_FOUND = 127
 """What a shell exits with for a program that is not there."""
 
@@ -76,8 +81,11 @@ class SandboxSettings:
 class Sandbox:
     """Runs programs confined. Chooses a back end at first use; close it with aclose(). zygote: starts every program, confined or not."""
 
-    def __init__(self, settings: SandboxSettings, languages: Mapping[str, Language] = LANGUAGES) -> None:
-        """Start nothing yet. languages: what run_code() runs, by name."""
+    def __init__(
+        self, settings: SandboxSettings, languages: Mapping[str, Language] = LANGUAGES, *, roots: Roots | None = None
+    ) -> None:
+        """Start nothing yet. languages: what run_code() runs, by name. roots: know what run_on() protects in its folder."""
+        self._roots = roots
         self._settings = settings
         self._languages = languages
         self.zygote = Zygote()
@@ -144,22 +152,31 @@ class Sandbox:
     ) -> Result:
         """Run a program of this machine that may read and write one folder of it, at its own place.
 
-        cwd lies in folder. env comes above the sandbox's own environment. timeout: seconds of wall time and of CPU.
+        Protected places are only read; what comes to such a place meanwhile has another name in the end, and stderr
+        says so. cwd lies in folder. env comes above the sandbox's own environment. timeout: seconds of wall time and of CPU.
         """
         _insist_on_size(argv)
         backend = await self.backend(LANGUAGES["python"])
+        tree = await to_thread.run_sync(ProtectedTree, self._roots, folder) if self._roots else None
         job = Job(
             argv=argv,
             env={**ENVIRONMENT, **env},
             stdin=stdin,
-            files=FsPolicy(write=(folder,)),
+            files=FsPolicy(write=(folder,), protected=tree.existing if tree else ()),
             limits=replace(self._limits({}), wall=timeout, cpu=timeout),
             cwd=cwd,
             network=self._settings.network,
             image=self._settings.images.get("python", "") if isinstance(backend, Container) else "",
             capture=capture,
         )
-        return await backend.run(job)
+        renamed: list[str] = []
+        try:
+            result = await backend.run(job)
+        finally:
+            if tree:
+                with CancelScope(shield=True):
+                    renamed = await to_thread.run_sync(tree.restore)
+        return _with_lines(result, renamed)
 
     async def backend(self, language: Language) -> Backend:
         """Return the back end in use. A container qualifies for each image by itself."""
@@ -311,6 +328,20 @@ class Sandbox:
             processes=settings.pids,
             cpus=settings.cpus,
         ).at_least(**floors)
+
+
+def _with_lines(result: Result, lines: Sequence[str]) -> Result:
+    """Return a result whose stderr ends with lines of this server."""
+    if not lines:
+        return result
+    shown = [*lines[:_MAX_LINES], *([f"... and {len(lines) - _MAX_LINES} more"] if len(lines) > _MAX_LINES else [])]
+    text = "".join(f"[{line}]\n" for line in shown)
+    stderr = result.finished.stderr
+    if stderr.text and not stderr.text.endswith("\n"):
+        text = f"\n{text}"
+    raw = os.fsencode(text)
+    stderr = replace(stderr, text=stderr.text + text, bytes=stderr.bytes + len(raw), raw=stderr.raw + raw)
+    return replace(result, finished=replace(result.finished, stderr=stderr))
 
 
 def _is_this_interpreter(executable: str) -> bool:

@@ -52,12 +52,14 @@ class Limits:
 class FsPolicy:
     """What a program sees beside /usr and its kin. read and write: host paths, at their own places.
 
-    links: (place, target) of symbolic links that lead to them.
+    links: (place, target) of symbolic links that lead to them. protected: existing places below `write` that are
+    only read.
     """
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
+    protected: tuple[str, ...] = ()
 
     def below(self, folder: str) -> frozenset[str]:
         """Return the paths in a folder where something of the host is mounted."""

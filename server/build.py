@@ -105,7 +105,7 @@ async def build_server(
         settings = tool_settings(config, env)
         env = outside_roots(env, lambda folder: containing_root(Path(folder, "any"), roots.folders) is not None)
         passed = scrub(env, config.env_passthrough)
-        sandbox = Sandbox(sandbox_settings(config, env))
+        sandbox = Sandbox(sandbox_settings(config, env), roots=roots)
         stack.push_async_callback(sandbox.aclose)
         zygote = sandbox.zygote
         programs = Programs(str(roots.base), passed, config.project_bin, config.project_tools, zygote=zygote)

@@ -5,7 +5,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -103,6 +103,29 @@ class Protected:
                 found.add(identity(os.stat(path)))
         return frozenset(found)
 
+    def may_protect(self, name: str) -> bool:
+        """Return True if a name can be that of a protected place, wherever it lies; a quick look."""
+        folded = fold(name)
+        part = folded.rstrip(". ") or folded
+        return _is_git(folded) or folded in self._own_names or any(glob.ends_with(part) for glob in self._globs)
+
+    def is_repository(self, names: Collection[str]) -> bool:
+        """Return True if git takes a folder that has these names for a repository."""
+        return all(name in names for name in _BARE)
+
+    def behind_links(self, folder: str, names: Collection[str], root: Path) -> Iterator[str]:
+        """Yield the places that links and `.git` files of a folder make protected, existing or not.
+
+        names: those in the folder. root: a folder above it, or itself.
+        """
+        if self._firsts.isdisjoint(names):
+            return
+        parts = Path(folder).relative_to(root).parts
+        for path, reached in self.aliases(folder).paths.items():
+            for literal in self._literal:
+                if literal[: len(reached)] == reached and self.name_refusal(root, (*parts, *literal)):
+                    yield os.path.join(path, *literal[len(reached) :])
+
     def aliases(self, folder: str) -> "Aliases":
         """Return under which other names the protected places in a folder can be reached at this moment.
 
@@ -144,6 +167,10 @@ class Protected:
 
     def _is_own(self, whole: list[str]) -> bool:
         return any(whole[: len(own)] == own for own in self._folded_own)
+
+    @cached_property
+    def _own_names(self) -> frozenset[str]:
+        return frozenset(own[-1] for own in self._folded_own if own)
 
     @cached_property
     def _folded_own(self) -> list[list[str]]:
@@ -290,6 +317,11 @@ class _Glob:
             if any(mark in text for mark in "*?["):
                 return
             yield tuple(texts[:count])
+
+    def ends_with(self, part: str) -> bool:
+        """Return True if the last component of a match can be this one."""
+        last = self._parts[-1]
+        return last is None or last.match(part) is not None
 
     def covers(self, path: Sequence[str]) -> bool:
         """Return True if the pattern matches the path or a folder above it."""

@@ -9,10 +9,12 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ...safety.errors import ToolError
 from ..linux.confine import SYSTEM
-from ..linux.namespaces import PROC_HIDDEN
+from ..linux.namespaces import PROC_HIDDEN, barrier
+from ..linux.privileges import can_become
 from ..linux.program_supervisor import FILTER_FD, GO_FD, INFO_FD, READY_FD
 from ..linux.zygote_client import SetupFailed, SupervisedProcess, Zygote, unavailable
 from ..process.runner import Finished
@@ -60,6 +62,10 @@ class Bubblewrap:
         """Start a program. Raises SetupFailed. ahead: it will wait for its stdin, for any time."""
         if self._path is None:
             raise SetupFailed("bwrap is not installed")
+        if can_become(NOBODY):
+            # bwrap is nobody then and cannot name what lies below a closed folder; neither can what runs in it.
+            protected = tuple(path for path in job.files.protected if barrier(path, NOBODY) is None)
+            job = replace(job, files=replace(job.files, protected=protected))
         argv = arguments(job, bwrap=self._path, extra=self._extra)
         return await self._zygote.start(message(job, "bubblewrap", argv=argv, uncover=list(job.files.read)))
 
@@ -105,6 +111,8 @@ def arguments(job: Job, *, bwrap: str, extra: Sequence[str] = ()) -> list[str]:
         argv += ["--ro-bind-try", path, path]
     for path in job.files.write:
         argv += ["--bind", path, path]
+    for path in job.files.protected:
+        argv += ["--ro-bind", path, path]
     for place, target in job.files.links:
         argv += ["--symlink", target, place]
     argv += ["--remount-ro", "/", "--chdir", job.cwd]

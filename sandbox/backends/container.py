@@ -241,6 +241,8 @@ def arguments(
         argv += ["--mount", f"{_bind(path)},readonly"]
     for path in job.files.write:
         argv += ["--mount", _bind(path)]
+    for path in job.files.protected:
+        argv += ["--mount", f"{_bind(path)},readonly"]
     # Not what the image would start, which may be anything.
     argv += ["--entrypoint", "/bin/sh"]
     return [*argv, *extra, "--", job.image, "-c", _SUPERVISOR, name, *job.argv]

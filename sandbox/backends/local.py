@@ -32,6 +32,7 @@ def message(job: Job, mode: str, *, argv: list[str] | None = None, **more: Any) 
         "cwd": job.cwd,
         "read": [*SYSTEM, *job.files.read],
         "write": list(job.files.write),
+        "protected": list(job.files.protected),
         "links": [list(link) for link in job.files.links],
         "limits": {
             "data": limits.data,

@@ -74,7 +74,8 @@ class Native:
             if privileges.can_become(NOBODY):
                 os.chown(scratch, NOBODY, NOBODY)
             env = inside(job.env, scratch)
-            order = message(job, "landlock", scratch=scratch, env=env, cwd=scratch, in_process=job.in_process)
+            cwd = scratch if job.cwd == "/tmp" else job.cwd  # noqa: S108 - the sandbox's own
+            order = message(job, "landlock", scratch=scratch, env=env, cwd=cwd, in_process=job.in_process)
             # Without a user namespace the kernel counts every process of the user, not those of this program.
             order["limits"]["processes"] += _tasks_of_user() + (_TO_COME if ahead and os.geteuid() else 0)
             process = await self._zygote.start(order)

@@ -118,6 +118,7 @@ def profile_for(job: Job, scratch: str) -> str:
         *_subpaths([*job.files.write, scratch]),
         '  (literal "/dev/null")',
         "))",
+        *(["(deny file-write* (require-any", *_subpaths(job.files.protected), "))"] if job.files.protected else []),
         # A link to what may not be read is no way round: seatbelt judges the path that a link leads to.
         "(deny file-write-setugid)",
     ]

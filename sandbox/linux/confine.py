@@ -7,7 +7,7 @@ import fcntl
 import math
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -83,7 +83,7 @@ def confine(job: Mapping[str, Any]) -> None:
     if not alone and privileges.can_become(job["uid"]):
         become(job["uid"])
     os.umask(0o022)
-    os.chdir(job["cwd"] if alone else scratch)
+    os.chdir(job["cwd"])
     processors(job["cpus"])
     limits = dict(job["limits"])
     if job["in_process"] and limits.get("data") is not None:
@@ -112,10 +112,31 @@ def _rules(job: Mapping[str, Any], scratch: str, alone: bool) -> list[tuple[str,
     write = landlock.Right.WRITE_FILE
     rules = [(path, landlock.Right.READ_FILE) for path in _SOURCES]
     rules += [(path, landlock.Right.READ_FILE | write) for path in _SINKS]
-    rules += [(path, landlock.READ_WRITE) for path in (scratch, *job["write"])]
+    rules.append((scratch, landlock.READ_WRITE))
     if alone:
+        rules += [(path, landlock.READ_WRITE) for path in job["write"]]
         return [*rules, ("/", landlock.READ), ("/dev/shm", landlock.READ_WRITE)]  # noqa: S108
+    for path in job["write"]:
+        rules += _around(os.path.realpath(path), job["protected"])
     return rules + [(path, landlock.READ) for path in (*job["read"], *_ALL_WITHOUT_PROC)]
+
+
+def _around(folder: str, protected: Iterable[str]) -> Iterator[tuple[str, landlock.Right]]:
+    """Yield the rules that let all in a folder be written but what is protected.
+
+    What holds for a folder holds for all below it, so none that holds a protected place takes entries.
+    """
+    below = [path for path in protected if path == folder or path.startswith(folder + "/")]
+    if not below:
+        yield folder, landlock.READ_WRITE
+        return
+    yield folder, landlock.READ
+    if folder in below:
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_symlink():
+                yield from _around(entry.path, below)
 
 
 def _data_segment() -> int:

@@ -1,6 +1,7 @@
 """Namespaces of a sandboxed program, and the small file system it sees."""
 
 import ctypes
+import errno
 import os
 import stat
 import struct
@@ -64,6 +65,7 @@ def build_root(
     write: Iterable[str],
     links: Iterable[tuple[str, str]],
     *,
+    protected: Iterable[str] = (),
     disk: int,
     shared: int,
     inodes: int,
@@ -71,7 +73,7 @@ def build_root(
     """Move the caller, alone in a fresh mount namespace and pid 1 of a pid namespace, into a root of its own.
 
     read and write: folders and files of the host that are seen at their own places; what is missing is left out.
-    links: (place, target). disk, shared: bytes of /tmp and /dev/shm; inodes: how many files /tmp holds.
+    links: (place, target). protected: existing places below `write` that are only read. disk, shared: bytes of /tmp and /dev/shm; inodes: how many files /tmp holds.
     """
     private()
     every = [*((path, True) for path in read), *((path, False) for path in write)]
@@ -93,6 +95,11 @@ def build_root(
         if not read_only or not any(path == above or path.startswith(above + "/") for above in seen):
             _show(_HOST + path, path, _ATTR_NOSUID | _ATTR_NODEV | (_READ_ONLY if read_only else 0))
             seen.add(path)
+    for path in protected:
+        # One that has gone meanwhile has another name, under which it would be written.
+        if not os.path.lexists(_HOST + path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        _show(_HOST + path, path, _ATTR_NOSUID | _ATTR_NODEV | _READ_ONLY)
     _leave_old_root()
 
 

@@ -169,6 +169,7 @@ class ProgramSupervisor:
             self.job["read"],
             self.job["write"],
             self.job["links"],
+            protected=self.job["protected"],
             disk=self.job["disk"],
             shared=self.job["shared"],
             inodes=self.job["inodes"],
