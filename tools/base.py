@@ -146,7 +146,7 @@ def tool(
             fields["unsafe"] = (bool, False)
         return Tool(
             name=name,
-            group=function.__module__.split(".")[-2],
+            group=["own", *function.__module__.split(".")][-2],
             description=inspect.cleandoc(function.__doc__ or ""),
             access=access,
             annotations=HINTS[access].model_copy(update=hints),

@@ -37,7 +37,10 @@ class Recorder(Protocol):
 
 @dataclass
 class Call:
-    """One call on its way: its id, who calls, with what, and how to reach the client."""
+    """One call on its way: its id, who calls, with what, and how to reach the client.
+
+    timeout: seconds in place of the tool's deadline, 0 for none.
+    """
 
     id: str
     tool: Tool
@@ -47,6 +50,7 @@ class Call:
     ask: Ask = no_prompt
     approved: set[str] = field(default_factory=set)
     approved_by: str | None = None
+    timeout: float | None = None
     judging: GuardContext | None = None
 
 

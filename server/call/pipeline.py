@@ -110,16 +110,24 @@ class Pipeline:
         report: Report | None = None,
         ask: Ask = no_prompt,
         approved: set[str] | None = None,
+        timeout: float | None = None,
     ) -> Result | InputRequiredResult:
         """Answer one call of a tool that exists, with a CallToolResult in the form that goes on the wire.
 
         Every failure becomes {error, code, hint}; only cancellation passes.
 
-        approved holds the tools that the session approved before, and gains those it approves.
+        timeout: seconds in place of the tool's deadline, 0 for none. approved holds the tools that the session approved before, and gains those it approves.
         """
         tool = self.exposure.tools[name]
         call = Call(
-            new_call_id(), tool, arguments, context, Progress(report), ask, set() if approved is None else approved
+            new_call_id(),
+            tool,
+            arguments,
+            context,
+            Progress(report),
+            ask,
+            set() if approved is None else approved,
+            timeout=timeout,
         )
         row = CallRecorder(self._recorder, call)
         try:
@@ -148,7 +156,7 @@ class Pipeline:
         services = self._services(call)
         with _unforeseen(call.tool):
             work = call.tool.run(**services, **given)
-            result = await self._within(self._deadline(call.tool, given), call, work)
+            result = await self._within(self._deadline(call, given), call, work)
             answer = _bounded(call.tool, await self._fit(call, result))
         journal = next((service for service in services.values() if isinstance(service, Journal)), None)
         return _with_undo(answer, journal.entry.id) if journal and journal.entry.undoable else answer
@@ -219,8 +227,10 @@ class Pipeline:
         if rule == "once":
             call.approved.add(name)
 
-    def _deadline(self, tool: Tool, given: Mapping[str, Any]) -> float | None:
-        rules = self._rules
+    def _deadline(self, call: Call, given: Mapping[str, Any]) -> float | None:
+        rules, tool = self._rules, call.tool
+        if call.timeout is not None:
+            return call.timeout or None
         if tool.name in rules.tool_timeouts:
             seconds = rules.tool_timeouts[tool.name]
             return min(seconds, rules.max_tool_timeout) if seconds else None
