@@ -182,7 +182,11 @@ async def build_server(
                 max_in_flight=config.max_in_flight,
                 structured_output=config.structured_output,
             ),
-            Budget(max(1, config.max_output_tokens), tokenizer_for(config.tokenizer_model)),
+            Budget(
+                max(1, config.max_output_tokens),
+                tokenizer_for(config.tokenizer_model),
+                structured=config.structured_output,
+            ),
             providers(parts),
             recorder=records,
             unsafe_logger=unsafe_logger(config.unsafe_logger),

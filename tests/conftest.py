@@ -155,7 +155,7 @@ class Box:
                 Policy(roots, self.allowed_commands, self.http.policy),
                 self.settings,
                 self.rules,
-                Budget(self.tokens, tokenizer_for("gpt-4o")),
+                Budget(self.tokens, tokenizer_for("gpt-4o"), structured=self.rules.structured_output),
                 providers(parts),
                 unsafe_logger=lambda name, detail: self.overrides.append((name, detail)),
                 **self.extra,

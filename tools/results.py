@@ -11,6 +11,9 @@ from pydantic import BaseModel, ConfigDict
 MAX_JSON = 2**20
 """Characters of a text that is looked at for being JSON; none so long leaves the server uncut."""
 
+SEARCH_STEPS = 64
+"""The part of a budget that fields may leave unused, where they are longer than the text."""
+
 MoreHint = str | Callable[[str], str | None] | None
 """How to get what a cut leaves out: words such as `narrow the path`, or a function from the kept head to such words."""
 
@@ -42,6 +45,24 @@ def truncation(*texts: Fitted) -> dict[str, Any]:
 
 class Budget(Protocol):
     """The token budget, as results see it."""
+
+    @property
+    def limit(self) -> int:
+        """Return the most tokens of an answer."""
+        ...
+
+    @property
+    def structured(self) -> bool:
+        """Return True where the fields of a record are sent, too, and have to fit as well."""
+        ...
+
+    def count(self, text: str) -> int:
+        """Return the tokens of a text; an estimate where it cannot fit."""
+        ...
+
+    def of(self, limit: int) -> "Budget":
+        """Return the same budget with another limit."""
+        ...
 
     @property
     def keep(self) -> Callable[[str], str] | None:
@@ -194,16 +215,40 @@ class Record(BaseModel):
 
     def fit(self, budget: Budget) -> Answer:
         """Return the rendering as text, and as structured content the fields that are neither null nor false."""
-        fitted, meta = self.within(budget)
+        fitted, meta = self._with_fields_within(budget) if budget.structured else self.within(budget)
         cut = budget.fit(fitted.rendered(), self.more)
         if cut.truncated:
             meta = meta | {"truncated": cut.truncated}
-        return Answer(
-            [TextContent(type="text", text=cut.text)],
-            fitted.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_false(fitted)),
-            meta,
-            cut.tokens,
-        )
+        return Answer([TextContent(type="text", text=cut.text)], fitted.fields(), meta, cut.tokens)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields that are neither null nor false."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_false(self))
+
+    def _with_fields_within(self, budget: Budget) -> tuple[Self, dict[str, Any]]:
+        """Return the record cut so that its fields fit, which as JSON may be longer than the rendering.
+
+        Where the fields that are never cut are too many already, the others are cut for the rendering alone.
+        """
+
+        def fits(record: Self) -> bool:
+            return budget.count(json.dumps(record.fields(), ensure_ascii=False, separators=(",", ":"))) <= budget.limit
+
+        widest = self.within(budget)
+        if fits(widest[0]):
+            return widest
+        best = self.within(budget.of(1))
+        if not fits(best[0]):
+            return widest
+        low, high = 1, budget.limit
+        while high - low > 1 + budget.limit // SEARCH_STEPS:
+            middle = (low + high) // 2
+            tried = self.within(budget.of(middle))
+            if fits(tried[0]):
+                best, low = tried, middle
+            else:
+                high = middle
+        return best
 
 
 def _false(value: object) -> dict[Any, Any] | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from ...tools.results import MoreHint
 from .tokenizers import Cut, Tokenizer, whole_characters
@@ -38,15 +39,36 @@ class Budget:
     tokens, other texts a few milliseconds.
     """
 
-    def __init__(self, limit: int, tokenizer: Tokenizer, keep: Callable[[str], str] | None = None) -> None:
-        """Count with tokenizer; limit is in its tokens. keep: keeps a text for process_output and returns its id."""
+    def __init__(
+        self,
+        limit: int,
+        tokenizer: Tokenizer,
+        keep: Callable[[str], str] | None = None,
+        *,
+        structured: bool = False,
+    ) -> None:
+        """Count with tokenizer; limit is in its tokens.
+
+        keep: keeps a text for process_output and returns its id. structured: fields are sent and have to fit, too.
+        """
         self.limit = max(1, limit)
         self.keep = keep
+        self.structured = structured
         self._tokenizer = tokenizer
 
     def keeping(self, keep: Callable[[str], str] | None) -> "Budget":
         """Return the same budget for a session that keeps what is cut."""
-        return Budget(self.limit, self._tokenizer, keep)
+        # What is cut in several attempts is kept once.
+        kept = cache(keep) if keep else None
+        return Budget(self.limit, self._tokenizer, kept, structured=self.structured)
+
+    def of(self, limit: int) -> "Budget":
+        """Return the same budget with another limit."""
+        return Budget(limit, self._tokenizer, self.keep, structured=self.structured)
+
+    def count(self, text: str) -> int:
+        """Return the tokens of a text; an estimate where it cannot fit, and its bytes where these fit."""
+        return len(text) if _fits_by_bytes(self.limit, text) else self._total(text)
 
     def fit(self, text: str, how: MoreHint = None) -> Fitted:
         """Return text if it fits, else its head and tail with a marker line between.
@@ -116,7 +138,7 @@ class Budget:
 
     def part(self, parts: int) -> "Budget":
         """Return the budget of each of several things that share this one."""
-        return Budget(self.limit // max(1, parts), self._tokenizer, self.keep)
+        return self.of(self.limit // max(1, parts))
 
     def _share(self, text: str, total: int, limit: int, how: MoreHint) -> Fitted:
         if total <= limit:

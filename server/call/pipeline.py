@@ -243,7 +243,7 @@ class Pipeline:
 
     async def _fit(self, call: Call, result: ToolResult) -> Answer:
         """Cut a result to the budget; in a thread where its tokens have to be counted."""
-        if result.size <= self._budget.limit:
+        if result.size <= self._budget.limit and not self._budget.structured:
             return result.fit(self._budget)
         # What is cut is kept where it can be read on.
         outputs = self._providers[Outputs](call) if self._keeps else None

@@ -1,6 +1,7 @@
 """What the pipeline answers is, on the wire of both protocol eras, what the SDK's own model of a result would be."""
 
 import json
+import shlex
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from mcp_types import (
 from mcp_types.methods import serialize_server_result
 
 from toolbox_mcp.safety.errors import Code, ToolError
+from toolbox_mcp.server.budget.tokenizers import tokenizer_for
 from toolbox_mcp.server.call.pipeline import Pipeline
 from toolbox_mcp.tools.base import Access, tool
 from toolbox_mcp.tools.results import Answer, Blocks, Record, Text
@@ -85,3 +87,18 @@ def keeping(method: Callable[..., Awaitable[Any]], made: list[Any]) -> Callable[
         return made[-1]
 
     return kept
+
+
+@pytest.mark.parametrize("tool", ["bash", "shell"])
+async def test_fields_are_within_the_budget_where_they_are_longer_than_the_text(call, tool):
+    call.tokens = 600
+    call.allowed_commands = ("python3",)
+    args = ["-c", "for n in range(3000): print(chr(34) + chr(92) + chr(34), n)"]
+    line = {"command": shlex.join(["python3", *args])}
+    result = await call.result(tool, line if tool == "shell" else {"command": "python3", "args": args})
+    count = tokenizer_for("gpt-4o").count
+    fields = json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":"))
+    assert 500 < count(fields) <= 600
+    assert count(result.content[0].text) <= 600
+    # However often it is tried, it is kept once.
+    assert 'process_output id="out_1"' in result.content[0].text
