@@ -536,7 +536,7 @@ async def test_a_process_runs_in_the_base_with_the_environment_it_is_given(mine,
     lines = [
         line
         for line in stdout.splitlines()
-        if not line.startswith(("TOOLBOX_CALL=", "PWD=", "_=", "OLDPWD=", "SHLVL="))
+        if not line.startswith(("TOOLBOX_CALL=", "PWD=", "_=", "OLDPWD=", "SHLVL=", "PYTHONUNBUFFERED="))
     ]
     assert lines == [str(tmp_path), "LANG=C.UTF-8", f"PATH={ENV['PATH']}"]
 

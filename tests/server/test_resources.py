@@ -11,7 +11,7 @@ from toolbox_mcp.server.resources.subscriptions import INTERVAL, STREAMS, Update
 
 ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
-SAYS_WHAT_IT_HEARS = ["-c", "import sys\nfor line in sys.stdin: print('heard', line, end='', flush=True)"]
+SAYS_WHAT_IT_HEARS = ["-c", "import sys\nfor line in sys.stdin: print(f'heard {line}', end='', flush=True)"]
 
 
 class Pauses:
