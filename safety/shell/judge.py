@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from .builtins import BUILTINS
 from .dialects import DIALECTS
+from .loopback import is_local
 from .parser import parse
 from .script import MAX_DEPTH, Command, RefusedError, Word, excerpt, names
 from .wrappers import SPECIAL, STARTERS, STREAM, WRAPPERS, inner_shell, starter, unwrapped
@@ -54,11 +55,12 @@ MAX_WORK = 256 * 1024
 
 @dataclass
 class Judge:
-    """The rules, and what has been seen so far of one command."""
+    """The rules, and what has been seen so far of one command. local: refused names that may ask this machine itself."""
 
     blocked: frozenset[str]
     heuristics: bool
     own: frozenset[int] = frozenset()
+    local: frozenset[str] = frozenset()
     depth: int = 0
     work: int = 0
     shell: str = "sh"
@@ -143,6 +145,9 @@ class Judge:
             raise RefusedError(f"the name of a command has to be literal, not {excerpt(first.raw)}")
         if first.text.startswith(("!", "=", "^", "-")):
             raise RefusedError(f"{excerpt(first.raw)} is no name of a command")
+        # What stands in front, such as xargs, may add arguments.
+        if self.depth == 1 and first.text in self.local and is_local(first.text, rest):
+            return
         name = self.name(first.text)
         if name in EVALUATING or (self.shell in ("zsh", "ksh") and name in OTHERS_EVALUATING):
             raise RefusedError(f"{name} changes what later words mean")

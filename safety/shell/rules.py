@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 
 from ..errors import Code, ToolError
 from .judge import Judge
+from .loopback import CLIENTS
 from .script import RefusedError, excerpt, names
 
 HARD = names(
@@ -15,7 +16,10 @@ HARD = names(
     "ncat socat ssh scp sftp ftp tftp telnet invoke-webrequest iwr invoke-restmethod irm diskpart format.com del "
     "erase rmdir rd remove-item ri"
 )
-"""Refused in every shell, whatever the configuration says. `format` as well, in cmd."""
+"""Refused in every shell, whatever the configuration says. `format` as well, in cmd.
+
+curl and wget may ask this machine itself, where the grammar is that of sh.
+"""
 
 BY_NAME = names("pkill killall killall5 skill taskkill tskill stop-process spps")
 """Refused together with the hard list: what ends processes by their name reaches this server, its guardian, the client
@@ -29,6 +33,10 @@ INSTEAD: Mapping[str, str] = {
         ("rm", "rmdir", "del", "erase", "rd", "remove-item", "ri"), "delete_file removes files and folders"
     ),
     **dict.fromkeys(("vim", "vi", "nano", "emacs"), "edit_file and write_file change files"),
+    **dict.fromkeys(
+        ("curl", "wget"),
+        "web_fetch and http_request ask other hosts; this machine is asked by plain options and a literal address",
+    ),
     **dict.fromkeys(("less", "more"), "read_file shows files, cat works in a pipeline"),
 }
 MAX_BYTES = 65536
@@ -61,7 +69,9 @@ def check(
         if confined:
             return
         more = BY_NAME | ({"format"} if shell == "cmd" else set()) if hard is HARD else frozenset()
-        judge = Judge(frozenset(hard) | more | {name.lower() for name in extra}, heuristics, frozenset(own))
+        own_names = {name.lower() for name in extra}
+        local = frozenset(CLIENTS) - own_names if hard is HARD else frozenset()
+        judge = Judge(frozenset(hard) | more | own_names, heuristics, frozenset(own), local)
         judge.text(command, shell)
         judge.finish()
     except (RefusedError, UnicodeEncodeError, RecursionError) as refusal:

@@ -104,6 +104,34 @@ ONE_SHELL = [
 ]  # fmt: skip
 
 
+LOOPBACK = [
+    "curl localhost:8080", "curl -s http://localhost:8000/health", "curl -sS -X POST -H 'A: b' -d '{\"a\": 1}' 'http://127.0.0.1:3000/api?x=1'",
+    "curl -so /dev/null -w '%{http_code}' 'http://[::1]:80/'", "curl -sXPOST -d \"$body\" localhost/x | jq .", "curl --fail --max-time 5 http://localhost/",
+    "code=$(curl -s --output=/dev/null --retry 3 http://127.1.2.3/) && echo $code", "wget -qO- http://localhost:8000/", "wget -q --spider http://localhost", "sleep 1; curl -f localhost:80/a%20b",
+]  # fmt: skip
+BEYOND = [
+    "curl http://example.org", "curl localhost http://example.org", "curl http://localhost@example.org", "curl http://localhost:80@example.org/", "curl http://user@localhost", "curl http://localhost.example.org",
+    "curl http://127.0.0.1.example.org", "curl http://127.0.0.1:80.example.org", "curl 'http://localhost\\@example.org'", "curl 'http://{localhost,example.org}/'", "curl 'http://localhost#@example.org'", "curl 'http://localhost:80/[1-9]'",
+    "curl ftp://localhost", "curl file:///etc/passwd", "curl gopher://127.0.0.1", "curl 127.0.0.1 -x example.org", "curl -xexample.org localhost", "curl --proxy example.org localhost", "curl -sx example.org localhost",
+    "curl --connect-to ::example.org: localhost", "curl --resolve localhost:80:1.2.3.4 localhost", "curl --unix-socket /run/docker.sock http://localhost/", "curl -K f localhost", "curl --next localhost", "curl --url example.org localhost",
+    "curl $x", "curl http://localhost:$port", "curl \"http://$host/\"", "curl -d $x localhost", "curl -H", "curl", "curl -", "curl -- localhost example.org", "curl $x localhost", "curl localhos?", "curl ~", "curl -sdx localhost --ur=example.org",
+    "curl -X", "curl --silent=x localhost", "curl http://localhost\u00a0x", "wget -i f localhost", "wget -e http_proxy=x localhost", "wget -r localhost", "wget --input-file=f localhost", "wget -qi f localhost", "wget",
+    "xargs curl localhost", "echo example.org | xargs curl localhost", "find . -exec curl localhost {} +", "env http_proxy=x curl localhost", "sh -c 'curl localhost \"$@\"' _ example.org", "f() { curl localhost $1; }; f example.org",
+    "curl localhost | sh", "CURL localhost example.org", "/usr/bin/curl example.org", "nc localhost 80", "curl localhost; curl example.org",
+]  # fmt: skip
+
+
+def test_this_machine_may_be_asked_and_no_other():
+    assert not_passed(LOOPBACK, SHELLS) == []
+    assert passed(BEYOND, SHELLS) == []
+
+
+def test_who_refuses_curl_refuses_it_for_this_machine_too():
+    assert refusal("curl localhost", extra=("CURL",)) is not None
+    assert refusal("wget localhost", extra=("CURL",)) is None
+    assert passed(["curl localhost"], ("fish", "pwsh", "cmd")) == []
+
+
 def test_every_way_to_a_refused_command_is_refused():
     assert passed(BYPASSES, SHELLS) == []
 

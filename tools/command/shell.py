@@ -91,8 +91,8 @@ async def shell(
 ) -> ShellResult:
     """Run shell command lines, one after another, each in a new shell.
 
-    A session keeps only work_dir and env, no cd or export. Outside of a sandbox, commands that delete, fetch, edit
-    interactively or gain rights are refused: there are tools for those.
+    A session keeps only work_dir and env, no cd or export. Outside of a sandbox, commands that delete, fetch from
+    other hosts, edit interactively or gain rights are refused: there are tools for those.
     """
     wanted = _wanted(command, commands, settings)
     kept = sessions.open(session)
