@@ -152,7 +152,9 @@ async def build_server(
         web = WebPolicy(
             config.web_allowlist, config.web_denylist, config.web_ports, config.web_private_allow, config.web_nat64
         )
-        http = Http(web, config.http_timeout, config.max_fetch_bytes, config.max_redirects)
+        http = Http(
+            web, config.http_timeout, config.max_fetch_bytes, config.max_redirects, proxy=config.web_proxy or ""
+        )
         parts = Services(
             http=http,
             reader=Reader(http, config.web_robots),

@@ -382,6 +382,11 @@ class Settings:
         "host:port or host:* pairs freed from the rules on host names, ports and addresses.",
     )
     web_nat64: bool = setting(boolean(), False, "Judge addresses in 64:ff9b::/96 by the IPv4 address inside.")
+    web_proxy: str | None = setting(
+        nullable(lower(text("host:port", rf"({_HOST}|\[[0-9a-f:]+\]):[0-9]{{1,5}}"))),
+        None,
+        "HTTP proxy through which the web tools reach the addresses that they have judged, by CONNECT; it gets no names.",
+    )
     web_robots: bool = setting(boolean(), False, "web_fetch obeys robots.txt; what cannot be asked for it is not read.")
     search_adapter: Any = setting(
         or_object(nullable(object_name_or(one_of("tavily", "brave", "searxng")))),

@@ -90,6 +90,7 @@ SAMPLES: dict[str, tuple[Any, Any]] = {
     "web_private_allow": (["localhost:3000", "[::1]:80"], ("localhost:3000", "[::1]:80")),
     "web_nat64": ("true", True),
     "web_robots": ("true", True),
+    "web_proxy": ("proxy.example:3128", "proxy.example:3128"),
     "search_adapter": ("searxng", "searxng"),
     "tavily_api_key": ("tvly-secret", "tvly-secret"),
     "brave_api_key": ("brave-secret", "brave-secret"),

@@ -47,6 +47,7 @@ class Http:
     """Fetches what the operator's rules allow. Nothing is kept from call to call: no cookie, no connection.
 
     timeout: seconds to connect and for each read; a request has three times that. max_bytes: of a body, decompressed.
+    proxy: host:port of an HTTP proxy of the operator's, through which every address is reached by CONNECT.
     resolve, verify: for tests and embedders.
     """
 
@@ -54,6 +55,7 @@ class Http:
     timeout: float = 10.0
     max_bytes: int = 2_000_000
     max_redirects: int = 5
+    proxy: str = ""
     verify: ssl.SSLContext | None = None
     resolve: Resolver | None = None
     _resolving: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(RESOLVERS), repr=False)

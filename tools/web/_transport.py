@@ -1,6 +1,7 @@
 """One request on a connection of its own: one resolution, every address judged, the connection to one that was judged."""
 
 import itertools
+import re
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -146,6 +147,10 @@ class _Body(httpx.AsyncByteStream):
         await self._stream.aclose()
 
 
+MAX_PROXY_HEAD = 8192
+"""Bytes of a proxy's answer to CONNECT; a guess far above what proxies say."""
+
+
 class _Backend(httpcore.AsyncNetworkBackend):
     """Resolves a name once, judges every answer, and connects to one of those."""
 
@@ -179,6 +184,8 @@ class _Backend(httpcore.AsyncNetworkBackend):
                     f"{host} leads to an address that is not public",
                     f"the operator can add {host}:{port} to web_private_allow",
                 )
+        if self._http.proxy:
+            return await self._through_proxy(_by_family(found)[0], port, timeout)
         stream = await self._first(_by_family(found), port, timeout)
         peer = stream.get_extra_info("server_addr")
         if not peer or parsed(str(peer[0]).partition("%")[0]) not in {parsed(each) for each in found}:
@@ -186,6 +193,27 @@ class _Backend(httpcore.AsyncNetworkBackend):
             raise ToolError(
                 Code.URL_BLOCKED, f"{host} answered from another address than the one that was judged", None
             )
+        return stream
+
+    async def _through_proxy(self, address: str, port: int, timeout: float | None) -> httpcore.AsyncNetworkStream:
+        """Open a tunnel to a judged address: the proxy never gets the name, so it cannot choose another address."""
+        there = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        host, _, proxy_port = self._http.proxy.rpartition(":")
+        stream = await self._inner.connect_tcp(host.strip("[]"), int(proxy_port), timeout=timeout)
+        try:
+            await stream.write(f"CONNECT {there} HTTP/1.1\r\nHost: {there}\r\n\r\n".encode("ascii"), timeout)
+            head = b""
+            while b"\r\n\r\n" not in head:
+                piece = await stream.read(1, timeout)  # what follows is the tunnel's
+                head += piece
+                if not piece or len(head) > MAX_PROXY_HEAD:
+                    raise httpcore.ConnectError("the proxy gave no answer")
+            if not re.match(rb"HTTP/1\.[01] 200\b", head):
+                raise httpcore.ConnectError("the proxy refused the tunnel")
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await stream.aclose()
+            raise
         return stream
 
     async def _first(self, addresses: Sequence[str], port: int, timeout: float | None) -> httpcore.AsyncNetworkStream:
