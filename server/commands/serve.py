@@ -22,6 +22,8 @@ from ..call.presentation import presented
 from ..config.errors import ConfigError
 from ..config.kinds import did_you_mean
 from ..config.load import Config
+from ..config.settings import secret_variables
+from ..own_secrets import hide
 from ..transports.shutdown import force_exit_after
 
 log = logging.getLogger(__name__)
@@ -33,6 +35,7 @@ SESSION = "command-line"
 def serve(config: Config, env: Mapping[str, str], err: IO[str]) -> int:
     """Serve until the client leaves or a signal comes; return the exit status, minus the signal that ended it."""
     start_log(config, err)
+    hide(secret_variables(), os.environ)
     confine(config)
     with force_exit_after() as on_stop:
         return -anyio.run(_serve, config, env, err, on_stop)

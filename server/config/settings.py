@@ -492,3 +492,10 @@ def table() -> Mapping[str, Setting]:
         about: Setting = each.metadata["setting"]
         found[each.name] = Setting(**{**vars(about), "name": each.name})
     return MappingProxyType(found)
+
+
+def secret_variables() -> frozenset[str]:
+    """Return the names of the variables that hold secrets of this server."""
+    secret = [about for about in table().values() if about.secret]
+    names = ("TOOLBOX_TOKEN", *(name for about in secret for name in (about.variable, about.elsewhere) if name))
+    return frozenset(names)

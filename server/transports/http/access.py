@@ -26,11 +26,14 @@ access_log = logging.getLogger("toolbox_mcp.access")
 CLOSE_WAIT: Final = 0.7
 """Seconds for the requests under way to end when the server stops."""
 
+_OWN_PAGES: Final = frozenset((b"same-origin", b"none"))
+"""Values of Sec-Fetch-Site for a page of this server, and for what the person typed."""
+
 Headers = Iterable[tuple[bytes, bytes]]
 
 
 class AccessMiddleware:
-    """An ASGI app around the routes: Host, Origin, token, body size and body time, in this order.
+    """An ASGI app around the routes: Host, framing, Origin or fetch metadata, token, body size and body time, in this order.
 
     Refusals are a status without a text. Each request that passes carries a Caller in its scope, and the
     principal in the form by which the SDK binds sessions to their owner. A handshake client that closes a
@@ -102,11 +105,17 @@ class AccessMiddleware:
             return 421, None
         if not any(rule.admits(host, self._settings.scheme) for rule in self._hosts):
             return 421, None
+        # Two servers in a row that each believe another of them take a body for the next request.
+        if len(_headers(scope, b"content-length")) + len(_headers(scope, b"transfer-encoding")) > 1:
+            return 400, None
         origins = _headers(scope, b"origin")
         if origins:
             origin = parse_origin(origins[0].decode("latin-1")) if len(origins) == 1 else None
             if origin is None or not any(rule.admits(origin) for rule in self._origins):
                 return 403, None
+        elif not {*_headers(scope, b"sec-fetch-site")} <= _OWN_PAGES:
+            # A browser says where a request comes from that has no Origin, as that of an image in another site's page.
+            return 403, None
         principal = None
         if self._settings.tokens:
             principal = principal_of(_headers(scope, b"authorization"), self._settings.tokens)
@@ -202,7 +211,8 @@ class _Answer:
         headers = [(b"content-length", b"0")]
         if status == 401:
             headers.append((b"www-authenticate", b"Bearer"))
-        if status == 408:
+        if status < 500:
+            # Who is refused has no connection to hold on to.
             headers.append((b"connection", b"close"))
         await self.send({"type": "http.response.start", "status": status, "headers": headers})
         await self.send({"type": "http.response.body", "body": b""})

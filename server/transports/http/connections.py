@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import struct
+from collections import Counter
 from typing import Any, Final
 
 from uvicorn.config import Config
@@ -18,6 +19,9 @@ they who close first."""
 
 BACKLOG: Final = 128
 """Connections that wait to be accepted."""
+
+SILENT_PART: Final = 4
+"""What part of the connections may have sent no request yet, one in four: the rest is for those who have."""
 
 END_WAIT: Final = 0.3
 """Seconds for the last bytes to leave when the server stops."""
@@ -53,8 +57,10 @@ class Listener:
         """Accept connections."""
         loop = asyncio.get_running_loop()
 
+        silent: dict[_Connection, str] = {}
+
         def connection() -> asyncio.Protocol:
-            return _Connection(self._config, self._state, {}, loop, settings=self._settings)
+            return _Connection(self._config, self._state, {}, loop, settings=self._settings, silent=silent)
 
         # A handshake is the head of a TLS connection, and as slow as a client likes without this.
         handshake = self._settings.head_timeout if self._config.ssl else None
@@ -91,9 +97,11 @@ class _Connection(H11Protocol):
     that was refused count as a head that does not come.
     """
 
-    def __init__(self, *args: Any, settings: HttpSettings) -> None:
+    def __init__(self, *args: Any, settings: HttpSettings, silent: "dict[_Connection, str]") -> None:
+        """Be one of the connections of a listener. silent: those that have sent no request yet, with their addresses."""
         super().__init__(*args)
         self._settings = settings
+        self._silent = silent
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
 
@@ -104,6 +112,16 @@ class _Connection(H11Protocol):
             transport.abort()
             return
         self._head_timer = self.loop.call_later(self._settings.head_timeout, transport.abort)
+        self._silent[self] = self.client[0] if self.client else ""
+        if len(self._silent) > max(1, self._settings.max_connections // SILENT_PART):
+            self._drop_silent()
+
+    def _drop_silent(self) -> None:
+        """Close the connection that has been silent longest, of those of the address that has most of them."""
+        [(address, _)] = Counter(self._silent.values()).most_common(1)
+        oldest = next(each for each, from_ in self._silent.items() if from_ == address)
+        del self._silent[oldest]
+        oldest.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -114,6 +132,8 @@ class _Connection(H11Protocol):
     def handle_events(self) -> None:
         before = self.cycle
         super().handle_events()
+        if self.cycle is not before:
+            self._silent.pop(self, None)
         if self.cycle is not before and self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
@@ -139,6 +159,7 @@ class _Connection(H11Protocol):
         for timer in (self._head_timer, self._write_timer, self.timeout_keep_alive_task):
             if timer is not None:
                 timer.cancel()
+        self._silent.pop(self, None)
         super().connection_lost(exc)
 
 

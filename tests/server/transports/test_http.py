@@ -501,20 +501,73 @@ async def test_the_access_log_holds_no_query_no_token_and_no_second_line(served,
     assert lines == ["127.0.0.1 GET /x%0aforged 404 alice", "127.0.0.1 GET /y 401 -"]
 
 
-async def test_connections_above_the_limit_are_answered_503_or_closed(served):
+async def test_connections_above_the_limit_are_answered_503(served):
     async with served(max_connections=4) as site:
-        held = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(8)]
+        held = []
         try:
-            async with site.connected() as (reader, writer):
-                writer.write(site.head("GET", "/nowhere"))
-                assert await site.closed(reader) == b""
+            for _ in range(3):
+                held.append(await asyncio.open_connection("127.0.0.1", site.port))
+                held[-1][1].write(site.head("GET", "/nowhere"))
+                assert (await held[-1][0].readline())[:12] == b"HTTP/1.1 404"
+            assert (await ask(site))[:12] == b"HTTP/1.1 503"
             held.pop()[1].close()
             async with asyncio.timeout(5):
-                while (got := await ask(site))[:12] != b"HTTP/1.1 503":
-                    assert got == b""
+                while (got := await ask(site))[:12] != b"HTTP/1.1 404":
+                    assert got[:12] == b"HTTP/1.1 503"
         finally:
             for _, writer in held:
                 writer.close()
+
+
+async def test_connections_that_send_no_request_keep_nobody_out(served):
+    async with served(max_connections=16, tokens=TOKENS) as site:
+        held = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(60)]
+        try:
+            # Without a token nobody holds a connection either.
+            for _ in range(20):
+                held.append(await asyncio.open_connection("127.0.0.1", site.port))
+                held[-1][1].write(site.head("GET", "/nowhere"))
+                assert (await held[-1][0].readline())[:12] == b"HTTP/1.1 401"
+            site.token = ALICE
+            assert [(await ask(site))[:12] for _ in range(3)] == [b"HTTP/1.1 404"] * 3
+        finally:
+            for _, writer in held:
+                writer.close()
+
+
+async def test_a_request_with_two_lengths_is_refused(served):
+    async with served() as site:
+        body = b"2\r\n{}\r\n0\r\n\r\n"
+        refused = []
+        for lengths in (
+            {"content_length": str(len(body)), "transfer_encoding": "chunked"},
+            {"transfer_encoding": "chunked"},
+        ):
+            async with site.connected() as (reader, writer):
+                writer.write(site.head("POST", "/nowhere", connection="close", **lengths) + body)
+                refused.append((await site.closed(reader))[:12])
+        assert refused == [b"HTTP/1.1 400", b"HTTP/1.1 404"]
+
+
+@each_row(
+    ("site_of_page", "origin", "status"),
+    [
+        ("cross-site", None, b"403"),
+        ("same-site", None, b"403"),
+        ("anything", None, b"403"),
+        ("same-origin", None, b"404"),
+        ("none", None, b"404"),
+        (None, None, b"404"),
+        ("cross-site", "https://app.example", b"404"),
+    ],
+)
+async def test_a_page_of_another_site_is_refused_also_without_an_origin(served, site_of_page, origin, status):
+    async with served(allowed_origins=("https://app.example",)) as site:
+        headers = {"sec_fetch_site": site_of_page, "origin": origin}
+        given = {name: value for name, value in headers.items() if value}
+        async with site.connected() as (reader, writer):
+            writer.write(site.head("GET", "/nowhere", connection="close", **given))
+            assert (await site.closed(reader))[9:12] == status
 
 
 async def eventually(condition):
