@@ -181,7 +181,7 @@ async def find(
         if executable in seen:
             continue
         seen.add(executable)
-        read = _narrow(places, home)
+        read = narrow(places, home)
         found = Toolchain(executable, FsPolicy(read=read, links=links_to(executable, read)))
         if reachable_by is None or _open_to(found, reachable_by):
             return found
@@ -245,13 +245,18 @@ def _candidates(language: Language, env: Mapping[str, str]) -> Iterable[str]:
             yield found
 
 
-def _narrow(places: Iterable[str], home: str) -> tuple[str, ...]:
+def narrow(places: Iterable[str], home: str) -> tuple[str, ...]:
     """Return the real paths of what exists, without what is in view anyway and without any that holds the home."""
     kept: list[str] = []
     real_home = os.path.realpath(home)
     for place in sorted({os.path.realpath(place) for place in places if os.path.exists(place)}):
         holds_home = place == "/" or real_home == place or real_home.startswith(place + "/")
         above = (*kept, *SYSTEM)
-        if not holds_home and not any(place == folder or place.startswith(folder + "/") for folder in above):
+        if not holds_home and not covered(place, above):
             kept.append(place)
     return tuple(kept)
+
+
+def covered(place: str, folders: Iterable[str]) -> bool:
+    """Return True if a real path is one of some folders, or lies in one."""
+    return any(place == folder or place.startswith(folder + "/") for folder in folders)

@@ -23,7 +23,8 @@ from .backends.none import NoSandbox
 from .backends.probes import Verdicts, qualify
 from .backends.seatbelt import Seatbelt
 from .environment import which
-from .languages import BINARY, LANGUAGES, Language, Toolchain, find
+from .languages import BINARY, LANGUAGES, Language, Toolchain, covered, find, narrow
+from .linux.confine import SYSTEM
 from .linux.privileges import can_become
 from .linux.zygote_client import Zygote
 from .pool import Pool, Startable
@@ -55,7 +56,7 @@ class SandboxSettings:
     that interpreters are looked up in. home: the operator's home. state: a folder of the server's own. temp: where
     scratch folders are made, which a program may enter as another user.
     engine_env: what docker and podman find in their environment beside env. engine_options, run_options: more
-    arguments for them, before and after `run`. oci_runtime: what they run containers with. confined: this process confines itself, so that nobody can mount.
+    arguments for them, before and after `run`. oci_runtime: what they run containers with. packages: folders that programs in Python may read and import from. confined: this process confines itself, so that nobody can mount.
     """
 
     state: Path
@@ -63,6 +64,7 @@ class SandboxSettings:
     home: str
     env: Mapping[str, str]
     runtime: str = "auto"
+    packages: tuple[str, ...] = ()
     bwrap_extra: tuple[str, ...] = ()
     seatbelt_profile: str | None = None
     network: bool = False
@@ -112,6 +114,8 @@ class Sandbox:
         if not language.compiler:
             # The zygote's interpreter is this server's; where it is also the language's, code can run in a fork of it.
             job = replace(job, in_process=_is_this_interpreter(job.argv[0]))
+            if name == "python" and self._settings.packages and not isinstance(backend, Container):
+                job = _with_packages(job, self._settings.packages, self._settings.home)
             if language.waiting and isinstance(backend, Startable):
                 return await self._pool(language, backend, job).run(source)
             return await backend.run(replace(job, stdin=source))
@@ -342,6 +346,14 @@ def _with_lines(result: Result, lines: Sequence[str]) -> Result:
     raw = os.fsencode(text)
     stderr = replace(stderr, text=stderr.text + text, bytes=stderr.bytes + len(raw), raw=stderr.raw + raw)
     return replace(result, finished=replace(result.finished, stderr=stderr))
+
+
+def _with_packages(job: Job, packages: Sequence[str], home: str) -> Job:
+    """Return a job of Python that imports from more folders. A fork of this server's interpreter would not look there."""
+    read = narrow((*job.files.read, *packages), home)
+    shown = [path for path in map(os.path.realpath, packages) if covered(path, (*read, *SYSTEM))]
+    env = {**job.env, "PYTHONPATH": os.pathsep.join(shown)} if shown else job.env
+    return replace(job, in_process=False, files=replace(job.files, read=read), env=env)
 
 
 def _is_this_interpreter(executable: str) -> bool:

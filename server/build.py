@@ -271,6 +271,7 @@ def sandbox_settings(config: Config, env: Mapping[str, str]) -> SandboxSettings:
         env=scrub(env, config.env_passthrough),
         engine_env={name: env[name] for name in ENGINE_VARIABLES if name in env},
         runtime=config.sandbox_runtime,
+        packages=tuple(map(str, config.sandbox_packages)),
         bwrap_extra=config.sandbox_bwrap_extra,
         seatbelt_profile=config.sandbox_seatbelt_profile,
         network=config.sandbox_network == "host",

@@ -54,6 +54,12 @@ def presented(wire: WireTool, config: Config) -> WireTool:
         description += f"\n\nAllowed: {names or 'nothing'}."
     if wire.name in {f"run_{name}" for name in LANGUAGES}:
         description += f"\n\nAt most {config.command_timeout:g} s and {config.sandbox_memory >> 20} MiB."
+    if wire.name == "run_python" and config.sandbox_packages and config.sandbox_runtime not in _IMAGES:
+        shown = (
+            str(each.relative_to(config.root)) if each.is_relative_to(config.root) else each.name
+            for each in config.sandbox_packages
+        )
+        description += f"\n\nAlso imports from {', '.join(shown)}."
     schema = wire.input_schema
     if not config.allow_unsafe and "unsafe" in schema.get("properties", {}):
         properties = {name: about for name, about in schema["properties"].items() if name != "unsafe"}

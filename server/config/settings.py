@@ -341,6 +341,11 @@ class Settings:
         "auto",
         "What programs are sandboxed with; landlock is native without namespaces, sandbox_exec is seatbelt.",
     )
+    sandbox_packages: tuple[Path, ...] = setting(
+        list_of(path(), "folders"),
+        (),
+        "Folders of Python packages, such as .venv/lib/python3.12/site-packages, that run_python may read and import from.",
+    )
     sandbox_bwrap_extra: tuple[str, ...] = setting(_arguments, (), "Appended to the arguments of bubblewrap.")
     sandbox_seatbelt_profile: str | None = setting(nullable(text()), None, "Replaces the seatbelt profile.")
     sandbox_network: Literal["none", "host"] = setting(one_of("none", "host"), "none", "Network of sandboxed programs.")

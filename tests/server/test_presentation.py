@@ -45,6 +45,8 @@ def test_descriptions_name_what_is_allowed_and_unsafe_is_shown_where_it_is_grant
     many = user.load(["--set", "allowed_commands=" + ",".join(f"c{n}" for n in range(50))])
     assert presented(tools["process_start"], many).description.endswith("c39 and 10 more.")
     assert presented(tools["run_python"], config).description.endswith("At most 120 s and 256 MiB.")
+    opened = user.load(["--set", "sandbox_packages=site,/opt/more/lib"])
+    assert presented(tools["run_python"], opened).description.endswith("\n\nAlso imports from site, lib.")
     assert "unsafe" in tools["bash"].input_schema["properties"]
     assert "unsafe" not in presented(tools["bash"], config).input_schema["properties"]
     granted = user.load(["--set", "allow_unsafe=true"])

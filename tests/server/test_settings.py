@@ -68,6 +68,7 @@ SAMPLES: dict[str, tuple[Any, Any]] = {
     "shell_sandbox": ("yes", True),
     "script_interpreters": ({".PY": "python3", ".rb": "ruby"}, {".py": "python3", ".rb": "ruby"}),
     "sandbox_runtime": ("sandbox_exec", "seatbelt"),
+    "sandbox_packages": (["/opt/a", "/opt/b"], (Path("/opt/a"), Path("/opt/b"))),
     "sandbox_bwrap_extra": (["--ro-bind", "/opt", "/opt"], ("--ro-bind", "/opt", "/opt")),
     "sandbox_seatbelt_profile": ("(version 1)", "(version 1)"),
     "sandbox_network": ("host", "host"),

@@ -161,3 +161,44 @@ async def test_the_project_cannot_be_seen(call, project):
 async def test_calls_share_nothing(call):
     await call("run_python", code="open('/tmp/left', 'w').write('x')")
     assert await call("run_python", code="import os; print(os.listdir('/tmp'))") == "exit: 0\n--- stdout ---\n[]"
+
+
+@pytest.fixture
+def packages(project):
+    """Return a folder of the project that holds the package mine."""
+    folder = project / "site"
+    (folder / "mine").mkdir(parents=True)
+    (folder / "mine" / "__init__.py").write_text("value = 42\n")
+    (project / "secret").write_text("secret")
+    return folder
+
+
+USE = """
+try:
+    import mine
+    print(mine.value)
+except ImportError:
+    print("none")
+"""
+
+
+async def test_packages_of_the_project_are_imported_where_the_operator_opens_them(call, packages):
+    call.sandbox = replace(call.sandbox, packages=(str(packages),))
+    assert await call("run_python", code=USE) == "exit: 0\n--- stdout ---\n42"
+    code = (
+        "import os, mine\n"
+        "for path in (mine.__file__, os.path.dirname(mine.__file__) + '/x', mine.__file__ + '/../../../secret'):\n"
+        "    try: open(os.path.normpath(path), 'r' if 'secret' in path else 'w'); print('reached')\n"
+        "    except OSError: print('refused')"
+    )
+    assert await call("run_python", code=code) == "exit: 0\n--- stdout ---\n" + "\n".join(["refused"] * 3)
+    assert (packages / "mine" / "__init__.py").read_text() == "value = 42\n"
+
+
+async def test_packages_are_not_imported_where_nobody_opened_them(call, packages):
+    assert await call("run_python", code=USE) == "exit: 0\n--- stdout ---\nnone"
+
+
+async def test_no_package_folder_opens_the_home(call, packages, project):
+    call.sandbox = replace(call.sandbox, packages=(str(packages),), home=str(packages / "mine"))
+    assert await call("run_python", code=USE) == "exit: 0\n--- stdout ---\nnone"
