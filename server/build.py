@@ -201,7 +201,7 @@ async def build_server(
         )
         yield Toolbox(
             pipeline,
-            build(pipeline, parts.owners, resources, completions, lambda tool: presented(tool, config)),
+            build(pipeline, parts.owners, resources, completions, lambda tool: presented(tool, config, env)),
             records,
         )
 

@@ -1,5 +1,7 @@
 """The tools as a client sees them under a configuration: without those that cannot work, and with what is allowed."""
 
+import os
+import re
 from collections.abc import Collection, Mapping
 
 from mcp_types import Tool as WireTool
@@ -18,6 +20,7 @@ PRINTING = ("bash", "shell", "run_script", "process_start", "run_tests", "python
 """Tools of which an output may be cut, so that process_output can read on; so do all of the group sandbox."""
 
 _IMAGES = ("docker", "podman")
+_VERSION = re.compile(r"python(3\.[0-9]+)")
 
 
 def useless(listed: Collection[str], config: Config, env: Mapping[str, str] | None) -> set[str]:
@@ -45,8 +48,11 @@ def useless(listed: Collection[str], config: Config, env: Mapping[str, str] | No
     return found & {*listed}
 
 
-def presented(wire: WireTool, config: Config) -> WireTool:
-    """Return the entry of a tool in the listing. An `unsafe` that nobody grants is left out; it stays refused by name."""
+def presented(wire: WireTool, config: Config, env: Mapping[str, str] | None = None) -> WireTool:
+    """Return the entry of a tool in the listing. An `unsafe` that nobody grants is left out; it stays refused by name.
+
+    env: the server's environment, in which the version of Python is looked up; None leaves that unasked.
+    """
     description = wire.description or ""
     if wire.name in ("bash", "process_start"):
         more = len(config.commands) - MAX_COMMANDS
@@ -54,6 +60,8 @@ def presented(wire: WireTool, config: Config) -> WireTool:
         description += f"\n\nAllowed: {names or 'nothing'}."
     if wire.name in {f"run_{name}" for name in LANGUAGES}:
         description += f"\n\nAt most {config.command_timeout:g} s and {config.sandbox_memory >> 20} MiB."
+    if wire.name == "run_python" and (python := _python(config, env)):
+        description += f" {python}."
     if wire.name == "run_python" and config.sandbox_packages and config.sandbox_runtime not in _IMAGES:
         shown = (
             str(each.relative_to(config.root)) if each.is_relative_to(config.root) else each.name
@@ -65,3 +73,12 @@ def presented(wire: WireTool, config: Config) -> WireTool:
         properties = {name: about for name, about in schema["properties"].items() if name != "unsafe"}
         schema = {**schema, "properties": properties}
     return wire.model_copy(update={"description": description, "input_schema": schema})
+
+
+def _python(config: Config, env: Mapping[str, str] | None) -> str | None:
+    """Return which Python runs, as far as names say it: nothing is started for a listing."""
+    if config.sandbox_runtime in _IMAGES:
+        return f"Python of the image {config.python_image}"
+    found = next(filter(None, (which(name, env) for name in LANGUAGES["python"].programs)), None) if env else None
+    version = _VERSION.fullmatch(os.path.basename(os.path.realpath(found))) if found else None
+    return f"Python {version[1]}" if version else None

@@ -38,13 +38,22 @@ def test_what_is_not_installed_is_not_listed(listed, tmp_path):
     assert "run_ruby" in containers
 
 
-def test_descriptions_name_what_is_allowed_and_unsafe_is_shown_where_it_is_granted(user):
+def test_descriptions_name_what_is_allowed_and_unsafe_is_shown_where_it_is_granted(user, tmp_path):
     tools = {tool.name: tool.to_mcp() for tool in load_tools()}
     config = user.load(["--set", "allowed_commands=git,make"])
     assert presented(tools["bash"], config).description.endswith("\n\nAllowed: git, make.")
     many = user.load(["--set", "allowed_commands=" + ",".join(f"c{n}" for n in range(50))])
     assert presented(tools["process_start"], many).description.endswith("c39 and 10 more.")
     assert presented(tools["run_python"], config).description.endswith("At most 120 s and 256 MiB.")
+    (tmp_path / "python3.12").touch(mode=0o755)
+    (tmp_path / "python3").symlink_to("python3.12")
+    env = {"PATH": str(tmp_path)}
+    assert presented(tools["run_python"], config, env).description.endswith("At most 120 s and 256 MiB. Python 3.12.")
+    (tmp_path / "python3").unlink()
+    (tmp_path / "python3").touch(mode=0o755)
+    assert presented(tools["run_python"], config, env).description.endswith("256 MiB.")
+    docker = user.load(["--set", "sandbox_runtime=docker", "--set", "python_image=python:3.13"])
+    assert presented(tools["run_python"], docker).description.endswith("Python of the image python:3.13.")
     opened = user.load(["--set", "sandbox_packages=site,/opt/more/lib"])
     assert presented(tools["run_python"], opened).description.endswith("\n\nAlso imports from site, lib.")
     assert "unsafe" in tools["bash"].input_schema["properties"]
