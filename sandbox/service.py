@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import stat
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -78,6 +79,18 @@ class SandboxSettings:
     run_options: tuple[str, ...] = ()
     oci_runtime: str | None = None
     confined: bool = False
+
+
+READ_ONLY = "the project can only be read: this server runs as root, and programs in its sandbox as nobody"
+"""Said of a program that may write a folder which its user may not."""
+
+
+def _is_read_only(folder: str) -> bool:
+    """Return True where sandboxed programs have another user than the server, and that may not write a folder."""
+    if not can_become(NOBODY):
+        return False
+    status = os.stat(folder)
+    return status.st_uid != NOBODY and not status.st_mode & stat.S_IWOTH
 
 
 class Sandbox:
@@ -180,6 +193,8 @@ class Sandbox:
             if tree:
                 with CancelScope(shield=True):
                     renamed = await to_thread.run_sync(tree.restore)
+        if await to_thread.run_sync(_is_read_only, folder):
+            result = replace(result, reasons=(*result.reasons, READ_ONLY))
         return _with_lines(result, renamed)
 
     async def backend(self, language: Language) -> Backend:

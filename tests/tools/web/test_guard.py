@@ -113,6 +113,25 @@ def certificate(name, *, days=1, issuer=None):
         .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), False)
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), True)
+        # Python 3.13 insists on what RFC 5280 demands of certificates.
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key((issuer[1] if issuer else key).public_key()), False
+        )
+        .add_extension(
+            x509.KeyUsage(
+                digital_signature=True,
+                content_commitment=False,
+                key_encipherment=False,
+                data_encipherment=False,
+                key_agreement=False,
+                key_cert_sign=issuer is None,
+                crl_sign=issuer is None,
+                encipher_only=False,
+                decipher_only=False,
+            ),
+            True,
+        )
         .sign(issuer[1] if issuer else key, hashes.SHA256())
     )
     return made, key
@@ -133,6 +152,7 @@ def context(tmp_path, name, **more):
 async def test_certificates_are_checked_against_the_name(call, names, sites, public, tmp_path):
     authority = certificate("Test CA")
     trusting = ssl.create_default_context(cadata=authority[0].public_bytes(serialization.Encoding.PEM).decode())
+    trusting.verify_flags |= ssl.VERIFY_X509_STRICT
     call.http.verify = trusting
     names.answers = {"good.example": [[PUBLIC]]}
     table = {
