@@ -24,7 +24,7 @@ from .call.pipeline import Pipeline
 from .completions import Completions
 from .resources.resources import Resources
 from .resources.sessions import SessionStore
-from .transports.caller import Caller, at_session_end, caller
+from .transports.caller import ANONYMOUS, Caller, at_session_end, caller
 
 NAME = "toolbox-mcp"
 
@@ -80,7 +80,8 @@ def build(
 
             # Where no end can be seen, the session is the life of the server.
             at_session_end(ctx, ended)
-        owners.of(who.owner)
+        if not who.owner.startswith(ANONYMOUS):
+            owners.of(who.owner)
         return who
 
     async def list_tools(
@@ -103,6 +104,8 @@ def build(
             )
         finally:
             resources.look(who.owner)
+            if who.owner.startswith(ANONYMOUS):
+                owners.drop(who.owner)
 
     async def list_resources(
         ctx: ServerRequestContext[Any, Any], params: t.PaginatedRequestParams | None

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -86,6 +87,7 @@ class Pipeline:
         self._unsafe_logger = unsafe_logger
         self._binders: dict[str, Binder] = {}
         self._slots = anyio.Semaphore(rules.max_in_flight, fast_acquire=True)
+        self._shares: dict[str, anyio.Semaphore] = {}
 
     @property
     def structured(self) -> bool:
@@ -131,7 +133,7 @@ class Pipeline:
         )
         row = CallRecorder(self._recorder, call)
         try:
-            async with self._slots:
+            async with self._share(context.principal), self._slots:
                 try:
                     outcome = Outcome(await self._answer(call, row))
                 except ToolError as e:
@@ -160,6 +162,15 @@ class Pipeline:
             answer = _bounded(call.tool, await self._fit(call, result))
         journal = next((service for service in services.values() if isinstance(service, Journal)), None)
         return _with_undo(answer, journal.entry.id) if journal and journal.entry.undoable else answer
+
+    def _share(self, principal: str | None) -> AbstractAsyncContextManager[object]:
+        """Return what a principal waits for before its calls wait with those of others: one has at most three quarters."""
+        if principal is None:
+            return nullcontext()
+        if principal not in self._shares:
+            total = self._rules.max_in_flight
+            self._shares[principal] = anyio.Semaphore(max(1, total - max(1, total // 4)), fast_acquire=True)
+        return self._shares[principal]
 
     def _check_open(self, tool: Tool) -> None:
         closed = self.exposure.closed.get(tool.name)

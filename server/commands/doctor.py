@@ -187,9 +187,13 @@ def _sandboxes(config: Config, env: Mapping[str, str]) -> Iterator[Finding]:
     wanted = candidates(config.sandbox_runtime, sys.platform)
     works = any(probes[name].ok for name in wanted if name in probes)
     needed = config.enable_exec_tools and _exists(config, "sandbox") and bool(wanted) and not works
+    if config.sandbox_runtime not in ("auto", "none", *probes):
+        # What the operator names is missed whether or not anything needs it at this moment.
+        probes = {**probes, config.sandbox_runtime: Probe(False, ("not installed, or not for this system",))}
     for name, probe in probes.items():
+        named = name == config.sandbox_runtime
         detail = "; ".join(probe.reasons)
-        state = OK if probe.ok else MISSING if needed and name in wanted else ABSENT
+        state = OK if probe.ok else MISSING if named or (needed and name in wanted) else ABSENT
         yield Finding(
             f"sandbox {name}",
             state,

@@ -94,6 +94,9 @@ CREATE INDEX IF NOT EXISTS running ON calls (server) WHERE status = 'running'
 """
 
 
+MAX_BYTES = 512 << 20
+"""Bytes of the rows together; a guess, some weeks of heavy use."""
+
 INTERRUPTED: Row = {"status": Status.INTERRUPTED.value, "error_message": "the server ended before the call did"}
 """What the row of a call says whose server ended before it did."""
 
@@ -261,8 +264,8 @@ class RecordStore:
             (*INTERRUPTED.values(), str(server), timestamp(started_before)),
         )
 
-    def rotate(self, max_rows: int, max_days: float) -> None:
-        """Delete what is beyond the newest max_rows rows or older than max_days; running calls stay."""
+    def rotate(self, max_rows: int, max_days: float, max_bytes: int = MAX_BYTES) -> None:
+        """Delete what is beyond the newest max_rows rows, older than max_days or beyond max_bytes; running calls stay."""
         self._execute(
             "DELETE FROM calls WHERE number <= (SELECT max(number) FROM calls) - ? AND status <> 'running'", (max_rows,)
         )
@@ -270,6 +273,20 @@ class RecordStore:
         cutoff = timestamp(datetime.now(UTC) - timedelta(days=max_days))
         if oldest and oldest[0] < cutoff:
             self._execute("DELETE FROM calls WHERE started_at < ? AND status <> 'running'", (cutoff,))
+        deleted = 1
+        while deleted and self._bytes_of_rows() > max_bytes:
+            # An eighth at a time, as rows differ in size.
+            deleted = self._execute(
+                "DELETE FROM calls WHERE number IN (SELECT number FROM calls WHERE status <> 'running' "
+                "ORDER BY number LIMIT (SELECT count(*) / 8 + 1 FROM calls))"
+            ).rowcount
+
+    def _bytes_of_rows(self) -> int:
+        """Return the bytes of the file that rows take; what was deleted is written again."""
+        pages, free, size = (
+            self._execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+        )
+        return int((pages - free) * size)
 
     def checkpoint(self) -> None:
         """Move what was written from the log to the file, as far as nobody reads it; syncs both to the disk."""

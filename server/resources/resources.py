@@ -72,7 +72,7 @@ class Resources:
             mime_type="application/json",
         )
         return t.ListResourcesResult(
-            resources=([calls] if self._records and owner != ANONYMOUS else [])
+            resources=([calls] if self._records and not owner.startswith(ANONYMOUS) else [])
             + ([todos] if self._todos(owner) else [])
             + [
                 t.Resource(

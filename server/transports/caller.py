@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal
+from uuid import uuid4
 
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -15,8 +16,8 @@ SESSION_END_KEY = "toolbox_mcp.session_end"
 """Where a transport with sessions of its own leaves the function that registers an end callback."""
 
 
-ANONYMOUS: Final = "anonymous"
-"""The owner of everybody without a session and without a token; nobody's in particular, so no records are shown to it."""
+ANONYMOUS: Final = "anonymous:"
+"""How the owner of a request without a session and without a token begins: it owns nothing beyond that request."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,10 @@ class Caller:
 
     @cached_property
     def owner(self) -> str:
-        """The key that state belongs to: the session, else the principal, else everybody without either."""
+        """The key that state belongs to: the session, else the principal, else this request alone."""
         if self.session_id is not None:
             return f"session:{self.session_id}"
-        return f"principal:{self.principal}" if self.principal is not None else ANONYMOUS
+        return f"principal:{self.principal}" if self.principal is not None else f"{ANONYMOUS}{uuid4().hex}"
 
 
 STDIO_CALLER: Final = Caller("stdio", "stdio", None)

@@ -376,6 +376,13 @@ def test_doctor_names_what_the_configuration_needs_and_the_machine_lacks(cli, us
     assert shown.out.splitlines()[-1] == "the configuration needs what is missing here: web_search, no-such-program"
 
 
+@pytest.mark.parametrize(("runtime", "status"), [("docker", 1), ("auto", 0)])
+def test_doctor_misses_a_named_back_end_that_is_not_here(cli, no_attacks, runtime, status):
+    shown = cli("doctor", "--json", "--set", f"sandbox_runtime={runtime}")
+    state = findings(shown).get("sandbox docker", {}).get("state")
+    assert (shown.status, state) == (status, "MISSING" if status else None)
+
+
 def test_doctor_misses_git_only_where_there_are_git_tools(cli, user, no_attacks):
     bare = user.outside / "bin"
     bare.mkdir()

@@ -285,6 +285,21 @@ async def test_more_calls_than_may_be_in_flight_wait_their_turn(call, happened):
     assert happened.most <= 3
 
 
+async def test_one_principal_leaves_a_quarter_of_the_calls_at_a_time_to_others(call, happened, tmp_path):
+    with contextlib.closing(Roots([tmp_path])) as roots:
+        exposure, budget = expose(call.catalogue, ExposurePolicy()), Budget(2000, tokenizer_for("gpt-4o"))
+        calls = Pipeline(exposure, Policy(roots, ()), ToolSettings(), Rules(max_in_flight=4), budget, {})
+        async with anyio.create_task_group() as group:
+            for number in range(10):
+                group.start_soon(calls.call, "hang", {}, CallContext(str(number), principal="mallory"))
+            await happened.begun.wait()
+            with anyio.fail_after(5):
+                answer = await calls.call("echo", {}, CallContext("a", principal="alice"))
+            assert (answer.get("isError", False), happened.calls, happened.running) == (False, [1], 3)
+            happened.go.set()
+    assert happened.most == 3
+
+
 async def test_cancelling_a_call_ends_its_handler(call, happened):
     client = await call.client()
     with anyio.move_on_after(10) as scope:

@@ -753,6 +753,22 @@ async def test_a_file_of_the_first_version_is_upgraded_and_keeps_its_rows(path):
     records.close()
 
 
+async def test_rows_are_bounded_in_bytes_too_and_running_ones_stay(path):
+    records = Records.open(path)
+    await records.start(call("running"))
+    for n in range(200):
+        await records.start(call(f"c{n}"))
+        await end(records, f"c{n}", DONE)
+    with closing(RecordStore.writable(path)) as store:
+        store.rotate(1000, 1000)
+        assert len(records.newest(1000)) == 201
+        store.rotate(1000, 1000, max_bytes=40 << 10)
+    left = [row.call_id for row in records.newest(1000)]
+    assert (left[0], left[-1]) == ("c199", "running")
+    assert 10 < len(left) < 150
+    records.close()
+
+
 def test_a_reader_does_not_change_the_file(path):
     Records.open(path).close()
     reader = RecordStore.readable(path)
