@@ -1,8 +1,6 @@
 import pytest
 
 from tests.tables import each_row
-from toolbox_mcp.sandbox.backends.local import NOBODY
-from toolbox_mcp.sandbox.linux.privileges import can_become
 from toolbox_mcp.tools.settings import ToolSettings
 
 
@@ -250,15 +248,3 @@ async def test_who_may_write_files_does_not_become_another_program(call, project
     call.env = call.env | {"PATH": "/nonexistent"}
     assert await call.code("bash", command="git") == "unavailable"
     assert await call.code("process_start", command="make") == "unavailable"
-
-
-async def test_a_sandbox_that_may_only_read_the_project_says_so(call, project):
-    if not can_become(NOBODY):
-        pytest.skip("what is sandboxed has the user of the server")
-    call.allowed_commands = ("true",)
-    project.chmod(0o755)
-    assert (await call("bash", command="true", sandboxed=True)).startswith(
-        "exit: 0 [degraded: the project can only be read: this server runs as root"
-    )
-    project.chmod(0o777)
-    assert "can only be read" not in await call("bash", command="true", sandboxed=True)

@@ -3,6 +3,8 @@ from dataclasses import replace
 
 import pytest
 
+from toolbox_mcp.sandbox.backends.local import NOBODY
+from toolbox_mcp.sandbox.linux.privileges import can_become
 from toolbox_mcp.tools.settings import ToolSettings
 
 
@@ -102,3 +104,14 @@ async def test_auto_takes_a_sandbox_where_one_works_and_judges_lines_where_none_
         assert "hello" in await other("shell", command="echo hello", shell="sh")
     finally:
         await other.aclose()
+
+
+async def test_a_project_that_may_only_be_read_is_told(call, project):
+    if not can_become(NOBODY):
+        pytest.skip("what is sandboxed has the user of the server")
+    assert "can only be read" not in await call("shell", command="true")
+    project.chmod(0o755)
+    first = (await call("shell", command="echo x > made")).split("\n")[0]
+    assert first.endswith(
+        "[degraded: the project can only be read: this server runs as root, and programs in its sandbox as nobody]"
+    )
