@@ -92,6 +92,15 @@ async def test_an_interpreter_in_a_relative_folder_of_the_path_is_not_used(call,
     assert await call("run_script", path=script("a.sh", "echo real")) == "exit: 0\n--- stdout ---\nreal"
 
 
+async def test_a_call_names_no_folder_for_the_interpreter(call, script, project):
+    (project / "python3").write_text("#!/bin/sh\necho planted\n")
+    (project / "python3").chmod(0o755)
+    made = script("a.py", "print('real')")
+    for name, value in (("PATH", str(project)), ("LD_PRELOAD", str(project / "x.so")), ("PYTHONPATH", str(project))):
+        assert await call.code("run_script", path=made, env={name: value}) == "env_denied"
+    assert "real" in await call("run_script", path=made, env={"PLAIN": str(project)})
+
+
 async def test_needs_the_second_switch(call, script):
     call.gate = ExposurePolicy(enable_exec_tools=True)
     assert await call.code("run_script", path=script("a.sh", "")) == "shell_disabled"
