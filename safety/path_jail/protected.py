@@ -107,7 +107,7 @@ class Protected:
         """Return True if a name can be that of a protected place, wherever it lies; a quick look."""
         folded = fold(name)
         part = folded.rstrip(". ") or folded
-        return _is_git(folded) or folded in self._own_names or any(glob.ends_with(part) for glob in self._globs)
+        return _is_git(folded) or folded in self._own_names or self._last.match(part) is not None
 
     def is_repository(self, names: Collection[str]) -> bool:
         """Return True if git takes a folder that has these names for a repository."""
@@ -167,6 +167,11 @@ class Protected:
 
     def _is_own(self, whole: list[str]) -> bool:
         return any(whole[: len(own)] == own for own in self._folded_own)
+
+    @cached_property
+    def _last(self) -> re.Pattern[str]:
+        # One pattern for all of them, as most names match none.
+        return re.compile("|".join(glob.last for glob in self._globs) or r"(?!)")
 
     @cached_property
     def _own_names(self) -> frozenset[str]:
@@ -318,10 +323,11 @@ class _Glob:
                 return
             yield tuple(texts[:count])
 
-    def ends_with(self, part: str) -> bool:
-        """Return True if the last component of a match can be this one."""
+    @property
+    def last(self) -> str:
+        """The regular expression of the last component of a match."""
         last = self._parts[-1]
-        return last is None or last.match(part) is not None
+        return ".*" if last is None else last.pattern
 
     def covers(self, path: Sequence[str]) -> bool:
         """Return True if the pattern matches the path or a folder above it."""
