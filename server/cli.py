@@ -154,7 +154,17 @@ def _run(argv: Sequence[str], around: Surroundings) -> int:
         case "log":
             from .commands.log import Wanted, print_log
 
-            wanted = Wanted(asked.tool, asked.status, asked.limit, asked.json)
+            wanted = Wanted(
+                asked.tool,
+                asked.status,
+                asked.limit,
+                asked.json,
+                tenant=asked.tenant,
+                agent=asked.agent,
+                execution=asked.execution,
+                principal=asked.principal,
+                summary=asked.summary,
+            )
             return print_log(config, wanted, around.out, follow=asked.follow)
         case _:
             return around.guard(lambda: _serve(config, around))
@@ -289,6 +299,9 @@ def _command_parser(name: str) -> Parser:
         parser.add_argument("--follow", action="store_true", help="go on with each call as it ends")
         parser.add_argument("--tool", metavar="NAME", help="only calls of this tool")
         parser.add_argument("--status", metavar="STATUS", help="only calls with this status")
+        for name in ("tenant", "agent", "execution", "principal"):
+            parser.add_argument(f"--{name}", metavar="NAME", help=f"only calls of this {name}")
+        parser.add_argument("--summary", action="store_true", help="a row for each tool: calls, errors, times, tokens")
         parser.add_argument("--limit", metavar="N", type=_count, default=100, help="calls at most (default: 100)")
     return parser
 

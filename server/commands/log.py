@@ -4,7 +4,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -27,12 +27,28 @@ WIDTH = 100
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which records, and how: the newest limit of one tool and status, where given."""
+    """Which records, and how: the newest limit of those with the given values. summary: a row for each tool instead."""
 
     tool: str | None = None
     status: str | None = None
     limit: int = 100
     as_json: bool = False
+    tenant: str | None = None
+    agent: str | None = None
+    execution: str | None = None
+    principal: str | None = None
+    summary: bool = False
+
+    @property
+    def columns(self) -> dict[str, str | None]:
+        """The values that columns must have, the status aside."""
+        return {
+            "tool": self.tool,
+            "tenant_id": self.tenant,
+            "agent": self.agent,
+            "execution_id": self.execution,
+            "principal": self.principal,
+        }
 
 
 def print_log(
@@ -56,7 +72,10 @@ def print_log(
         raise ConfigError(f"no records at {config.records_file}{off}")
     try:
         with closing(RecordStore.readable(config.records_file)) as file:
-            rows = file.newest(wanted.limit, wanted.tool, wanted.status, None, None)
+            rows = file.newest(wanted.limit, status=wanted.status, **wanted.columns)
+            if wanted.summary:
+                out.write(_summary(rows, as_json=wanted.as_json))
+                return 0
             for row in reversed(rows) if follow else rows:
                 out.write(_line(row, wanted))
             if follow:
@@ -68,7 +87,7 @@ def print_log(
 
 def _follow(file: RecordStore, wanted: Wanted, out: IO[str], wait: Callable[[], None]) -> None:
     def ended_calls() -> list[CallRecord]:
-        rows = file.newest(AT_ONCE, wanted.tool, None, None, None)
+        rows = file.newest(AT_ONCE, **wanted.columns)
         return [row for row in rows if row.status != Status.RUNNING]
 
     seen = {row.call_id for row in ended_calls()}
@@ -80,6 +99,37 @@ def _follow(file: RecordStore, wanted: Wanted, out: IO[str], wait: Callable[[], 
             if row.call_id not in seen and wanted.status in (None, row.status):
                 out.write(_line(row, wanted))
         seen = {row.call_id for row in ended}
+
+
+def _summary(rows: Sequence[CallRecord], *, as_json: bool) -> str:
+    """Return a row for each tool, the most called first: calls, errors, milliseconds (median, 95 %) and tokens."""
+    by_tool: dict[str, list[CallRecord]] = {}
+    for row in rows:
+        by_tool.setdefault(row.tool, []).append(row)
+    found = [
+        {
+            "tool": tool,
+            "calls": len(calls),
+            "errors": sum(row.status == Status.ERROR for row in calls),
+            "p50_ms": _percentile(calls, 0.5),
+            "p95_ms": _percentile(calls, 0.95),
+            "tokens": sum(row.tokens or 0 for row in calls),
+        }
+        for tool, calls in sorted(by_tool.items(), key=lambda item: (-len(item[1]), item[0]))
+    ]
+    if as_json:
+        return "".join(json.dumps(row) + "\n" for row in found)
+    head = f"{'TOOL':16}  {'CALLS':>7}  {'ERRORS':>7}  {'P50 MS':>8}  {'P95 MS':>8}  {'TOKENS':>9}\n"
+    return head + "".join(
+        f"{row['tool']:16}  {row['calls']:>7}  {row['errors']:>7}  {row['p50_ms']:>8}  {row['p95_ms']:>8}  {row['tokens']:>9}\n"
+        for row in found
+    )
+
+
+def _percentile(rows: Sequence[CallRecord], part: float) -> int:
+    """Return the milliseconds that a part of the calls took at most; 0 where none has ended."""
+    times = sorted(row.duration_ms for row in rows if row.duration_ms is not None)
+    return round(times[min(len(times) - 1, int(part * len(times)))]) if times else 0
 
 
 def _line(row: CallRecord, wanted: Wanted) -> str:

@@ -111,7 +111,7 @@ class Records:
 
         Blocks for milliseconds; may be called in any thread. Raises RecordError when the file cannot be read.
         """
-        return self._read(lambda file: file.newest(n, tool, status, session, after))
+        return self._read(lambda file: file.newest(n, after=after, tool=tool, status=status, session=session))
 
     def get(self, call_id: str, *, session: str | None = None) -> CallRecord | None:
         """Return the record of a call, or None; with session also None for a call of another one. As newest."""

@@ -225,12 +225,12 @@ class RecordStore:
             raise RecordError("the file of the records was deleted or replaced")
         return self._db.execute
 
-    def newest(
-        self, n: int, tool: str | None, status: str | None, session: str | None, after: str | None
-    ) -> list[CallRecord]:
-        """Return up to n rows that match what is not None, newest first."""
+    def newest(self, n: int, *, after: str | None = None, **equal: str | None) -> list[CallRecord]:
+        """Return up to n rows, newest first. equal: values of columns; None leaves a column out. after: a call_id."""
         self._find()
-        wanted = [("tool = ?", tool), ("status = ?", status), ("session = ?", session), ("call_id > ?", after)]
+        unknown = equal.keys() - CallRecord.__dataclass_fields__.keys()
+        assert not unknown, unknown
+        wanted = [*((f"{column} = ?", value) for column, value in equal.items()), ("call_id > ?", after)]
         given = [(test, value) for test, value in wanted if value is not None]
         where = f"WHERE {' AND '.join(test for test, _ in given)}" if given else ""
         rows = self._execute(

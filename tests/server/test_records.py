@@ -355,7 +355,7 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(path):
                 acknowledged[call_id] = what
     file = RecordStore.writable(path)
     file.interrupt_dead(ME)
-    kept = {row.call_id: row.status for row in file.newest(1_000_000, None, None, None, None)}
+    kept = {row.call_id: row.status for row in file.newest(1_000_000)}
     file.close()
     assert len(acknowledged) > 25 * 20
     assert {call_id for call_id in acknowledged if call_id not in kept} == set()
