@@ -299,8 +299,8 @@ def _command_parser(name: str) -> Parser:
         parser.add_argument("--follow", action="store_true", help="go on with each call as it ends")
         parser.add_argument("--tool", metavar="NAME", help="only calls of this tool")
         parser.add_argument("--status", metavar="STATUS", help="only calls with this status")
-        for name in ("tenant", "agent", "execution", "principal"):
-            parser.add_argument(f"--{name}", metavar="NAME", help=f"only calls of this {name}")
+        for column in ("tenant", "agent", "execution", "principal"):
+            parser.add_argument(f"--{column}", metavar="NAME", help=f"only calls of this {column}")
         parser.add_argument("--summary", action="store_true", help="a row for each tool: calls, errors, times, tokens")
         parser.add_argument("--limit", metavar="N", type=_count, default=100, help="calls at most (default: 100)")
     return parser

@@ -200,3 +200,24 @@ def test_a_file_that_holds_no_records_is_refused(user):
     with pytest.raises(ConfigError) as refused:
         print_log(user.load(["--set", f"records_file={file}"]), Wanted(), io.StringIO())
     assert str(file) in str(refused.value)
+
+
+async def test_calls_are_chosen_by_who_made_them_and_summed_up_by_tool(user, records):
+    for number, (tool, agent, error) in enumerate(
+        [("glob", "a", None), ("glob", "a", "no"), ("glob", "b", None), ("bash", "a", None)], 1
+    ):
+        row = started(str(number), tool)._replace(agent=agent, tenant_id="t", execution_id=f"e{number}", principal="p")
+        await records.start(row)
+        status = Status.ERROR if error else Status.SUCCESS
+        finished = Finished(
+            status=status, code=None, output="text", error_message=error, duration_ms=10.0 * number, tokens=5
+        )
+        await records.finish(row, finished, is_begun=True)
+    assert len(printed(user, agent="a")) == 3
+    assert len(printed(user, tenant="t", principal="p", execution="e2")) == 1
+    assert printed(user, tenant="nobody") == []
+    head, *rows = [line.split() for line in printed(user, summary=True)]
+    assert head[:3] == ["TOOL", "CALLS", "ERRORS"]
+    assert rows == [["glob", "3", "1", "20", "30", "15"], ["bash", "1", "0", "40", "40", "5"]]
+    (only,) = printed(user, summary=True, agent="b", as_json=True)
+    assert json.loads(only) == {"tool": "glob", "calls": 1, "errors": 0, "p50_ms": 30, "p95_ms": 30, "tokens": 5}
