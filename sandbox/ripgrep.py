@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MAX_MEMORY = 512 << 20
+"""Bytes of memory that a search may take; a file with ignore rules of some MiB, or a line without an end, takes more."""
+
 QUIET = (
+    # A large file is read piece by piece and does not count as memory of the search.
+    "--no-mmap",
     "--no-config",
     "--no-messages",
     "--color=never",
@@ -65,6 +70,7 @@ class Ripgrep:
         if view := await self._standing_view():
             with suppress(NotStarted):
                 async with begin(argv, stdin=stdin, popen=partial(view.start, rules=rules)) as run:
+                    _limit_memory(run.pid)
                     yield run
                 return
         if self._stood and unconfined():
@@ -74,6 +80,7 @@ class Ripgrep:
         if rules:
             argv.insert(1, "--ignore-file=/dev/stdin")
         async with begin(argv, stdin=rules or stdin, popen=self._in_thread()) as run:
+            _limit_memory(run.pid)
             yield run
 
     async def aclose(self) -> None:
@@ -133,6 +140,15 @@ class Ripgrep:
             log.warning("ripgrep is not confined: %s", e.strerror or e)
             return subprocess.Popen
         return self._reader.start
+
+
+def _limit_memory(pid: int) -> None:
+    """Limit the memory of a search that has just begun; one that has ended needs none."""
+    if sys.platform == "linux":
+        import resource
+
+        with suppress(OSError):
+            resource.prlimit(pid, resource.RLIMIT_DATA, (MAX_MEMORY, MAX_MEMORY))
 
 
 def unconfined() -> str | None:

@@ -29,6 +29,9 @@ MAX_ROWS = 20_000
 LONGEST = MAX_BYTES + 2**16
 """Bytes of a line of output: a file that is one line, and its path."""
 
+MAX_WHOLE = 64 << 20
+"""Bytes of a file that is held whole, for a match over lines."""
+
 LINE = re.compile(rb"(\d+)(?::(\d+):|-)")
 
 _NO_FOLDER = "rg: failed to get current working directory"
@@ -93,7 +96,18 @@ class Rg:
                     raise TooLarge
 
     async def rows(self, query: Query, progress: Progress, limit: int) -> tuple[list[Row], Cut]:
-        """Return matches and their context, sorted by path and line; more than limit matches means there are more."""
+        """Return matches and their context, sorted by path and line; more than limit matches means there are more.
+
+        ToolError too_large for a file by name that a match over lines would have to be held whole for.
+        """
+        if query.spans and self.scope.file is not None:
+            status = self.scope.folder.child(self.scope.file).stat()
+            if status and status.st_size > MAX_WHOLE:
+                raise ToolError(
+                    Code.TOO_LARGE,
+                    f"{self.scope.shown(self.scope.file)} is above {MAX_WHOLE >> 20} MiB, too large for a match over lines",
+                    "a pattern within lines is searched for in a file of any size",
+                )
         return await self._quickly(query, lambda rg: rg._sorted_rows(query, progress, limit))
 
     async def counts(self, query: Query, limit: int) -> tuple[list[tuple[str, int]], Cut]:

@@ -1,5 +1,6 @@
 """Paths and files that an attacker, or bad luck, puts before the tools that read: a clear code, in time, in little memory."""
 
+import contextlib
 import os
 import re
 import socket
@@ -7,6 +8,7 @@ import stat
 import sys
 import threading
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
@@ -497,3 +499,41 @@ async def test_a_long_block_that_nearly_repeats_half_a_million_times_is_answered
     assert found.startswith("no matches for x / x")
     answer = await call("read_file", path="f", end_match=["x"] * 5_000)
     assert answer["error"].startswith("end_match occurs 100000 times, at lines 1, 2, 3")
+
+
+@pytest.mark.attack
+async def test_a_search_takes_no_more_memory_than_it_may_whatever_the_ignore_files_and_sizes(call, project):
+    """The resident memory of ripgrep is looked at all the while."""
+    (project / "hit.txt").write_text("needle\n")
+    (project / "large").mkdir()
+    (project / "large" / ".gitignore").write_text("*a*b*c*d*\n" * 400_000)
+    (project / "large" / "f").write_text("needle\n")
+    with (project / "long").open("wb") as file:
+        file.write(b"x")
+        file.truncate(6 << 30)
+    (project / "text").write_text("line\n" * (14 << 20))
+    most, stop = [0], threading.Event()
+
+    def watch():
+        while not stop.wait(0.01):
+            for status in Path("/proc").glob("[0-9]*/status"):
+                with contextlib.suppress(OSError):
+                    text = status.read_text()
+                    if text.startswith("Name:\trg\n"):
+                        most[0] = max(most[0], *map(int, re.findall(r"^RssAnon:\s+(\d+) kB$", text, re.MULTILINE)), 0)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        below = await call("grep_files", pattern="needle")
+        named = await call("grep_files", pattern="needle", path="long")
+        over_lines = await call("grep_files", pattern=r"needle\n", path="text")
+        within_lines = await call("grep_files", pattern="needle", path="text")
+    finally:
+        stop.set()
+        watcher.join()
+    assert most[0] < 512 * 1024
+    assert "hit.txt:1: needle" in below or "ripgrep was killed" in below
+    assert named["code"] == "binary_file"
+    assert over_lines["code"] == "too_large"
+    assert within_lines == "no matches for needle"
