@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ...safety.errors import Code, ToolError
 from ...safety.path_jail.tree_walk import MAX_ENTRIES
-from ...safety.text import HEAD
+from ...safety.text import HEAD, visible_name
 from ...sandbox.large_files import Watch, can_watch
 from ...sandbox.process.child import Ended
 from ...sandbox.process.streaming import Streaming
@@ -170,7 +170,7 @@ class Rg:
         """Return the matches, whether there were more, and why the search ended early."""
         found: list[Row] = []
         matches = 0
-        async with self.run(*arguments) as run, aclosing(_records(run)) as records:
+        async with self.run(*arguments) as run, aclosing(_records(run, self._is_there)) as records:
             async for path, rest in records:
                 if isinstance(rest, int):
                     # What stands in its first bytes is searched before it is looked for a NUL.
@@ -203,6 +203,16 @@ class Rg:
         text = rest[head.end() :].removesuffix(b"\r")
         return Row(name, int(head[1]), excerpt(text, int(head[2]) - 1 if head[2] else 0), match=head[2] is not None)
 
+    def _is_there(self, path: bytes) -> bool:
+        """Return True if a path that ripgrep may have named is one of the tree."""
+        place = self.scope.folder
+        try:
+            for name in self.within.name(path).split("/"):
+                place = place.child(name)
+            return place.stat() is not None
+        except ToolError:
+            return False
+
     async def _sorted_counts(self, query: Query, limit: int) -> tuple[list[tuple[str, int]], Cut]:
         arguments = [
             *query.for_ripgrep(),
@@ -216,7 +226,7 @@ class Rg:
         cut: Cut = None
         for extra, cap in (([], limit * SURPLUS), (["--sort=path"], limit)):
             before, found, full = found, [], False
-            async with self.run(*arguments, *extra) as run, aclosing(_records(run)) as records:
+            async with self.run(*arguments, *extra) as run, aclosing(_records(run, self._is_there)) as records:
                 async for path, count in records:
                     name = self.within.name(path)
                     if isinstance(count, bytes) and count.strip().isdigit() and self.scope.meant(name):
@@ -285,22 +295,35 @@ class Rg:
         return found, _judged(run, ended, query.shown)
 
 
-async def _records(run: Streaming) -> AsyncGenerator[tuple[bytes, bytes | int], None]:
+async def _records(
+    run: Streaming, is_there: Callable[[bytes], bool]
+) -> AsyncGenerator[tuple[bytes, bytes | int], None]:
     """Yield (path, what is said of it) for each line of output that begins with a path.
 
-    Of a file in which there is a NUL, behind its hits, (path, where that is).
+    Of a file in which there is a NUL, behind its hits, (path, where that is). is_there: whether a path is one of the tree.
+    ToolError refused for a name that cannot be told from such a message and the path behind it.
     """
-    pending = b""
+    pending = held = b""
     async with aclosing(run.lines(longest=LONGEST)) as lines:
         async for line in lines:
             # No path goes on in this way.
             if pending and (line.startswith(b"./") or line == b"--") and (nul := _NUL.fullmatch(pending)):
                 yield nul[1], int(nul[2])
-                pending = b""
+                pending, held = b"", pending
             path, null, rest = (pending + line).partition(b"\0")
             # A path that holds a line break comes in pieces; what is said of it holds none.
             pending = path + b"\n" if not null and path.startswith(b"./") else b""
+            if held and not null and not pending:
+                held += line + b"\n"
             if null:
+                if held and is_there(held + path):
+                    name = visible_name(held.decode("utf-8", "replace").removeprefix("./"))
+                    raise ToolError(
+                        Code.REFUSED,
+                        f"a file name begins as what ripgrep says of a binary file: {name[:200]}",
+                        "search beside it, or rename it",
+                    )
+                held = b""
                 yield path, rest
     if nul := _NUL.fullmatch(pending):
         yield nul[1], int(nul[2])

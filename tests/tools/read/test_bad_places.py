@@ -537,3 +537,22 @@ async def test_a_search_takes_no_more_memory_than_it_may_whatever_the_ignore_fil
     assert named["code"] == "binary_file"
     assert over_lines["code"] == "too_large"
     assert within_lines == "no matches for needle"
+
+
+@pytest.mark.parametrize("between", ["", "--\n", "--\nz\n"])
+@pytest.mark.parametrize("output", ["lines", "count", "files"])
+async def test_no_name_forges_a_hit_in_another_file(call, project, output, between):
+    """A folder is called like what ripgrep says of a binary file, and a file in it like the rest of another path."""
+    (project / "src").mkdir()
+    (project / "src" / "app.py").write_text("clean\n")
+    folder = project / ('x: binary file matches (found "\\0" byte around offset 5)\n' + between + ".") / "src"
+    folder.mkdir(parents=True)
+    (folder / "app.py").write_text("needle forged\n")
+    answer = await call("grep_files", pattern="needle", output=output)
+    assert isinstance(answer, dict) and answer["code"] == "refused"
+    assert "x: binary file matches" in answer["error"]
+    (folder / "app.py").write_text("")
+    (project / "x").write_bytes(b"needle\n" + b"y" * 70_000 + b"\0")
+    (project / "src" / "app.py").write_text("needle\n")
+    found = await call("grep_files", pattern="needle", output=output)
+    assert "src/app.py" in found
