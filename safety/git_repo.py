@@ -83,8 +83,7 @@ def find(folder: JailedPath, known: Times) -> Repository:
     """
     at = folder.target()
     os.close(at.open_folder())
-    for count in range(len(at.parts), -1, -1):
-        tree = replace(at, parts=at.parts[:count])
+    for tree in _upwards(at):
         try:
             status = os.lstat(os.path.join(tree.absolute, ".git"))
         except (FileNotFoundError, NotADirectoryError):
@@ -95,8 +94,19 @@ def find(folder: JailedPath, known: Times) -> Repository:
     raise ToolError(
         Code.NOT_A_REPO,
         f"{folder.shown} is in no git repository",
-        "one that begins above the allowed folders is not used; repo names the folder that holds .git",
+        "one that begins above the allowed folders is not used; the operator can add its folder as another root",
     )
+
+
+def _upwards(at: JailedPath) -> Iterator[JailedPath]:
+    """Yield a folder and those above it: to the top of its root, and on where another root holds that one."""
+    for count in range(len(at.parts), -1, -1):
+        yield replace(at, parts=at.parts[:count])
+    for above in replace(at, parts=()).path.parents:
+        try:
+            yield at.roots.place(str(above)).target()
+        except ToolError:
+            return
 
 
 def special_file(tree: JailedPath, stop: Callable[[], bool]) -> str | None:

@@ -81,7 +81,28 @@ async def test_what_is_no_repository_is_said(call, project):
 async def test_a_repository_that_begins_above_the_roots_is_not_used(call, git, project):
     (project / "part").mkdir()
     call.roots = [project / "part"]
-    assert await call.code("git_status") == "not_a_repo"
+    refused = await call("git_status")
+    assert (refused["code"], "another root" in refused["hint"]) == ("not_a_repo", True)
+
+
+async def test_a_base_in_a_repository_whose_folder_is_another_root_is_worked_on(call, git, project):
+    part = project / "part"
+    part.mkdir()
+    (part / "f").write_text("one\n")
+    git("add", "part")
+    git("commit", "-qm", "part")
+    (part / "f").write_text("two\n")
+    (part / "g").write_text("new\n")
+    call.roots = [part, project]
+    assert f" M {part}/f" in await call("git_status")
+    assert "+two" in await call("git_diff", path="f")
+    assert "part" in await call("git_log", path="f")
+    assert f"M  {part}/f" in await call("git_add", paths=["f"])
+    assert (await call("git_commit", message="from below")).startswith("Committed ")
+    assert git("show", "--stat", "--format=%s", "HEAD").startswith("from below")
+    # A link in the base to somebody else's folder is no way up.
+    (part / "out").symlink_to("/")
+    assert await call.code("git_status", repo="out") == "path_denied"
 
 
 async def test_without_git_it_says_so(call, git):
