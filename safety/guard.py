@@ -34,7 +34,7 @@ class GuardContext:
 class Guard:
     """Turn one raw argument into a checked value, or refuse it.
 
-    check gets the value and the Judging of the call, and raises ToolError to refuse; accepts is the type
+    check gets the value and the GuardContext of the call, and raises ToolError to refuse; accepts is the type
     that a client sends. raw: check sees what was sent even where it is not of that type, so that the guard's
     own code answers for it instead of invalid_args.
     """

@@ -1,4 +1,4 @@
-"""Parameter types for paths. The handler gets a Place that has been judged; what it opens is judged again."""
+"""Parameter types for paths. The handler gets a JailedPath that has been judged; what it opens is judged again."""
 
 from typing import Annotated
 

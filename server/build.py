@@ -28,7 +28,7 @@ from ..tools.base import Tool
 from ..tools.catalogue import load_tools
 from ..tools.settings import ToolSettings
 from ..tools.web._http import Http
-from ..tools.web._polite import Reader
+from ..tools.web._page_reader import PageReader
 from ..tools.web._search import Brave, Engine, SearXng, Tavily
 from .app import build
 from .budget.budget import Budget
@@ -36,7 +36,7 @@ from .budget.tokenizers import tokenizer_for
 from .call.exposure import Exposure, ExposurePolicy, expose
 from .call.override_log import unsafe_logger
 from .call.pipeline import Pipeline, Rules
-from .call.presentation import presented, useless
+from .call.presentation import presented, unusable
 from .completions import Completions
 from .config.errors import ConfigError
 from .config.load import Config
@@ -77,7 +77,7 @@ def exposure(config: Config, catalogue: Iterable[Tool] | None = None, env: Mappi
     )
     if config.list_disabled:
         return found
-    hidden = useless(found.listed, config, env)
+    hidden = unusable(found.listed, config, env)
     return replace(found, listed=tuple(name for name in found.listed if name not in hidden))
 
 
@@ -157,7 +157,7 @@ async def build_server(
         )
         parts = Services(
             http=http,
-            reader=Reader(http, config.web_robots),
+            reader=PageReader(http, config.web_robots),
             engine=search_engine(config, http),
             settings=settings,
             programs=programs,

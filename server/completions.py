@@ -55,7 +55,8 @@ class Completions:
     async def _of_resource(self, owner: str, name: str, typed: str) -> list[str]:
         match name:
             case "call_id":
-                return _begin(await executions.ids(self.records, owner), typed)
+                calls = await executions.newest(self.records, owner) if self.records else []
+                return _begin([call.call_id for call in calls], typed)
             case "id":
                 return _begin([process.id for process in self.processes.of(owner).list()], typed)
             case "stream":

@@ -18,7 +18,7 @@ from ..tools.session import SeenFiles, Session, TodoList
 from ..tools.settings import ToolSettings
 from ..tools.undo.journal import Journal
 from ..tools.web._http import Http
-from ..tools.web._polite import Reader
+from ..tools.web._page_reader import PageReader
 from ..tools.web._search import Engine, Tavily
 from .call.call import Call, Provider
 from .resources.sessions import SessionStore
@@ -40,7 +40,7 @@ class Services:
     shells: ShellRunner
     shell_sessions: ShellSessions
     http: Http = field(default_factory=Http)
-    reader: Reader | None = None
+    reader: PageReader | None = None
     engine: Engine | None = None
     outlines: Outlines = field(default_factory=Outlines)
 
@@ -64,7 +64,7 @@ def providers(parts: Services) -> Mapping[type, Provider]:
         GitReads: lambda call: parts.git.reads,
         GitWrites: lambda call: parts.git.writes,
         Http: lambda call: parts.http,
-        Reader: lambda call: parts.reader or Reader(parts.http),
+        PageReader: lambda call: parts.reader or PageReader(parts.http),
         Engine: lambda call: parts.engine or Tavily(parts.http, None),
         Sandbox: lambda call: parts.sandbox,
         CallContext: lambda call: call.context,

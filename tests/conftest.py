@@ -34,7 +34,7 @@ from toolbox_mcp.server.services import Services, providers
 from toolbox_mcp.tools.catalogue import load_tools
 from toolbox_mcp.tools.settings import ToolSettings
 from toolbox_mcp.tools.web._http import Http
-from toolbox_mcp.tools.web._polite import Reader
+from toolbox_mcp.tools.web._page_reader import PageReader
 
 OPEN = ExposurePolicy(enable_exec_tools=True, enable_shell=True)
 
@@ -94,7 +94,7 @@ class Box:
         self.jail: dict[str, Any] = {}
         self.extra: dict[str, Any] = {}
         self.http = Http()
-        self.reader: Reader | None = None
+        self.reader: PageReader | None = None
         self.engine: Any = None
         self.client_options: dict[str, Any] = {}
         self.catalogue = load_tools()
@@ -147,7 +147,7 @@ class Box:
                 shells=shells,
                 shell_sessions=ShellSessions(),
                 http=self.http,
-                reader=self.reader or Reader(self.http),
+                reader=self.reader or PageReader(self.http),
                 engine=self.engine,
             )
             pipeline = Pipeline(

@@ -8,7 +8,7 @@ from . import context, outputs, progress, session, settings
 from .base import Access, Service
 from .code import _tree
 from .undo import journal
-from .web import _http, _polite, _search
+from .web import _http, _page_reader, _search
 
 Settings = Annotated[settings.ToolSettings, Service()]
 Context = Annotated[context.CallContext, Service()]
@@ -31,7 +31,7 @@ GitWrites = Annotated[git.GitWrites, Service(Access.WRITE)]
 """git commands that change the index, refs or the work tree."""
 Http = Annotated[_http.Http, Service(Access.NET)]
 """Fetches what the operator's rules on URLs allow."""
-Reader = Annotated[_polite.Reader, Service(Access.NET)]
+PageReader = Annotated[_page_reader.PageReader, Service(Access.NET)]
 """The same, for pages: what has not changed is not transferred again, and robots.txt is obeyed where the operator says so."""
 SearchEngine = Annotated[_search.Engine, Service(Access.NET)]
 Programs = Annotated[programs.Programs, Service(Access.EXEC)]

@@ -25,7 +25,7 @@ _BLOCKED = "blocked"
 
 
 @dataclass(frozen=True)
-class Place:
+class ProtectedPlace:
     """A protected place that exists. identity: device and inode.
 
     link: where it leads, for a symbolic link. bare: a folder whose entries make it a repository, whatever its name.
@@ -71,7 +71,7 @@ class ProtectedTree:
         told = [self._block(path) for path in arrived]
         return told + [line for place in self._before.values() for line in self._put_back(place)]
 
-    def _put_back(self, place: Place) -> Iterator[str]:
+    def _put_back(self, place: ProtectedPlace) -> Iterator[str]:
         """Make a link again that has gone, where its folder is still there."""
         if place.link is None or os.path.lexists(place.path):
             return
@@ -93,7 +93,7 @@ class ProtectedTree:
                 last = path
                 yield path
 
-    def _walk(self) -> Iterator[Place]:
+    def _walk(self) -> Iterator[ProtectedPlace]:
         """Yield the protected places that exist, none below another one; note those that links lead to."""
         waiting = [self._folder]
         root, protected = Path(self._folder), self._roots.protected
@@ -166,7 +166,7 @@ def _identity(path: str) -> tuple[int, int] | None:
         return None
 
 
-def _place(path: str, *, bare: bool = False) -> Iterator[Place]:
+def _place(path: str, *, bare: bool = False) -> Iterator[ProtectedPlace]:
     with suppress(OSError):
         status = os.lstat(path)
-        yield Place(path, identity(status), os.readlink(path) if stat.S_ISLNK(status.st_mode) else None, bare)
+        yield ProtectedPlace(path, identity(status), os.readlink(path) if stat.S_ISLNK(status.st_mode) else None, bare)

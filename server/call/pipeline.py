@@ -118,7 +118,8 @@ class Pipeline:
 
         Every failure becomes {error, code, hint}; only cancellation passes.
 
-        timeout: seconds in place of the tool's deadline, 0 for none. approved holds the tools that the session approved before, and gains those it approves.
+        timeout: seconds in place of the tool's deadline, 0 for none. approved holds the tools that the session approved
+        before, and gains those it approves.
         """
         tool = self.exposure.tools[name]
         call = Call(

@@ -23,7 +23,7 @@ _IMAGES = ("docker", "podman")
 _VERSION = re.compile(r"python(3\.[0-9]+)")
 
 
-def useless(listed: Collection[str], config: Config, env: Mapping[str, str] | None) -> set[str]:
+def unusable(listed: Collection[str], config: Config, env: Mapping[str, str] | None) -> set[str]:
     """Return the listed tools that cannot work: nothing is allowed, or their program is not installed.
 
     env: the server's environment; None leaves the programs unasked.

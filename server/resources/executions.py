@@ -7,7 +7,6 @@ from anyio import to_thread
 
 from ..records.recorder import RecordError, Records
 from ..records.store import CallRecord
-from ..transports.caller import ANONYMOUS
 
 URI = "toolbox://executions"
 NEWEST = 100
@@ -16,36 +15,27 @@ NEWEST = 100
 _HIDDEN = ("session", "principal", "root")
 
 
-async def listed(records: Records | None, owner: str) -> str | None:
-    """Return the newest calls of an owner as JSON, without what they answered; None where nothing is recorded."""
-    if records is None or owner.startswith(ANONYMOUS):
-        return None
+async def newest(records: Records, owner: str) -> list[CallRecord]:
+    """Return the newest calls of an owner; none where they cannot be read."""
     try:
-        rows = await to_thread.run_sync(lambda: records.newest(NEWEST, session=owner))
+        return await to_thread.run_sync(lambda: records.newest(NEWEST, session=owner))
     except RecordError:
-        return None
+        return []
+
+
+async def listed(records: Records, owner: str) -> str:
+    """Return the newest calls of an owner as JSON, without their arguments and answers."""
+    rows = await newest(records, owner)
     return json.dumps([_fields(row, "input", "output") for row in rows], ensure_ascii=False, indent=1)
 
 
-async def one(records: Records | None, owner: str, call_id: str) -> str | None:
+async def one(records: Records, owner: str, call_id: str) -> str | None:
     """Return one call of an owner as JSON; None for any other."""
-    if records is None or owner.startswith(ANONYMOUS):
-        return None
     try:
         row = await to_thread.run_sync(lambda: records.get(call_id, session=owner))
     except RecordError:
         return None
     return None if row is None else json.dumps(_fields(row), ensure_ascii=False, indent=1)
-
-
-async def ids(records: Records | None, owner: str) -> list[str]:
-    """Return the ids of the newest calls of an owner."""
-    if records is None or owner.startswith(ANONYMOUS):
-        return []
-    try:
-        return [row.call_id for row in await to_thread.run_sync(lambda: records.newest(NEWEST, session=owner))]
-    except RecordError:
-        return []
 
 
 def _fields(row: CallRecord, *left_out: str) -> dict[str, object]:

@@ -134,6 +134,8 @@ class Resources:
         return t.ReadResourceResult(contents=[t.TextResourceContents(uri=uri, mime_type=kind, text=text)])
 
     async def _execution(self, owner: str, rest: str) -> str | None:
+        if self._records is None or owner.startswith(ANONYMOUS):
+            return None
         if not rest:
             return await executions.listed(self._records, owner)
         return await executions.one(self._records, owner, rest[1:]) if rest.startswith("/") else None

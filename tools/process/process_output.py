@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ...safety.errors import Code, ToolError
+from ...sandbox.process.pattern import Pattern
 from ...sandbox.processes import WAIT_FOR_SECONDS
 from ..base import Access, tool
 from ..outputs import PREFIX
@@ -20,7 +21,7 @@ def _deadline(wait: float, wait_for: str | None) -> float:
 
 @tool(
     Access.STATE,
-    deadline=lambda settings, given: _deadline(given["wait"], given["wait_for"]) + 2 * settings.regex_timeout,
+    deadline=lambda settings, given: _deadline(given["wait"], given["wait_for"]) + 3 * settings.regex_timeout,
 )
 async def process_output(
     processes: Processes,
@@ -35,11 +36,14 @@ async def process_output(
     pattern: Annotated[str | None, Field(description="regex; only lines that match")] = None,
 ) -> ProcessOutput:
     """Read what a background process wrote since the last read, or a cut output. Use wait_for, not polling."""
-    selection = Selection(from_line, tail, pattern)
+    wanted = None if pattern is None else Pattern(parser, pattern, settings.regex_timeout)
+    if wanted is not None:
+        await wanted.check()
+    selection = Selection(from_line, tail, wanted)
     if id.startswith(PREFIX):
         if wait or wait_for is not None:
             raise ToolError(Code.INVALID_ARGS, "wait, wait_for: a kept output does not grow", "leave them out")
-        lines = await selection.of(outputs.get(id), parser, settings.regex_timeout)
+        lines = await selection.of(outputs.get(id))
         return ProcessOutput(
             id=id, status="kept", exit_code=None, stdout=lines.text, stderr="", matched=None, dropped_bytes=0
         ).of_lines(id, lines)
@@ -48,5 +52,5 @@ async def process_output(
         return ProcessOutput.of(id, output)
     # A process's output is read once: what the selection leaves out can be asked for again.
     kept = outputs.keep(output.stdout + output.stderr)
-    lines = await selection.of(outputs.get(kept), parser, settings.regex_timeout)
+    lines = await selection.of(outputs.get(kept))
     return ProcessOutput.of(id, replace(output, stdout=lines.text, stderr="")).of_lines(kept, lines)

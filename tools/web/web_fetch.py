@@ -7,13 +7,13 @@ from pydantic import Field
 from ...safety.web.urls import WebUrl
 from ..base import Access, tool
 from ..results import Text
-from ..services import Parser, Reader
+from ..services import PageReader, Parser
 from ._page import refuse_errors, text_of, untrusted
 
 
 @tool(Access.NET, unsafe=True, deadline=lambda settings, given: 3 * settings.http_timeout + 25)
 async def web_fetch(
-    reader: Reader,
+    reader: PageReader,
     parser: Parser,
     url: WebUrl,
     start: Annotated[int, Field(ge=0, description="characters of the text to skip")] = 0,

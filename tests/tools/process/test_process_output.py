@@ -55,3 +55,9 @@ async def test_a_flood_is_cut_to_the_budget(call, start):
     assert result.structured_content["dropped_bytes"] > 300_000
     assert len(result.content[0].text) < 2000
     assert "bytes dropped" in result.content[0].text and "tokens cut" in result.content[0].text
+
+
+async def test_a_bad_pattern_leaves_the_output_unread(call, start):
+    id = await start("sh", "-c", "echo one; echo two; exec sleep 60")
+    assert await call.code("process_output", id=id, wait_for="two", pattern="(") == "bad_pattern"
+    assert "1: one" in await call("process_output", id=id, wait_for="two", pattern="one")

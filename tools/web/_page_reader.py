@@ -24,7 +24,7 @@ _VALIDATORS = (("etag", "if-none-match"), ("last-modified", "if-modified-since")
 
 
 @dataclass
-class Reader:
+class PageReader:
     """Fetches pages for reading. robots: whether robots.txt is obeyed."""
 
     http: Http

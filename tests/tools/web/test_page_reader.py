@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolbox_mcp.tools.web._polite import Reader
+from toolbox_mcp.tools.web._page_reader import PageReader
 
 
 async def test_a_page_that_has_not_changed_is_not_transferred_again(call, site, here):
@@ -46,4 +46,4 @@ async def test_a_site_without_robots_txt_allows_all_and_one_that_fails_nothing(c
 
 @pytest.fixture(autouse=True)
 def reader(call, here):
-    call.reader = Reader(call.http)
+    call.reader = PageReader(call.http)
