@@ -1,9 +1,14 @@
-"""A model on loopback that says what a script says: a real client calls the tools, and the script sees what it would tell a model."""
+"""A model on loopback that says what a script says: a real client calls the tools, and the script sees what it would tell a model.
+
+It speaks the interfaces that the clients expect of their model: Anthropic's Messages, OpenAI's Responses, Gemini's
+generateContent.
+"""
 
 import json
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -11,52 +16,162 @@ Script = Generator[tuple[str, dict[str, Any]], str, None]
 """Yields tools to call, and is sent what each answered."""
 
 
-class Model:
-    """answers: what the tools answered, in order, as the client passes it on."""
+@dataclass(frozen=True)
+class Answer:
+    """What a client hands to its model for one call. error: None where the interface has no word for it."""
 
-    def __init__(self, script: Script, prefix: str) -> None:
-        self.answers: list[str] = []
+    text: str
+    images: tuple[str, ...] = ()
+    error: bool | None = None
+
+
+@dataclass(frozen=True)
+class Interface:
+    """How a client asks its model.
+
+    answers: the results of tools that a request holds, in order. events: the stream that calls a tool, or that ends
+    the turn; the number is that of the call.
+    """
+
+    answers: Callable[[dict[str, Any]], list[Answer]]
+    events: Callable[[int, tuple[str, dict[str, Any]] | None], list[dict[str, Any]]]
+
+
+def _line(event: dict[str, Any]) -> str:
+    name = f"event: {event['type']}\n" if "type" in event else ""
+    return f"{name}data: {json.dumps(event)}\n\n"
+
+
+def _blocks(result: dict[str, Any]) -> Answer:
+    """Return what a block of the type tool_result holds."""
+    content = result["content"]
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    return Answer(
+        "".join(part["text"] for part in content if part["type"] == "text"),
+        tuple(part["source"]["data"] for part in content if part["type"] == "image"),
+        result.get("is_error", False),
+    )
+
+
+def _messages_answers(request: dict[str, Any]) -> list[Answer]:
+    contents = [message["content"] for message in request["messages"] if isinstance(message["content"], list)]
+    return [_blocks(part) for content in contents for part in content if part.get("type") == "tool_result"]
+
+
+def _messages_events(number: int, call: tuple[str, dict[str, Any]] | None) -> list[dict[str, Any]]:
+    if call:
+        block = {"type": "tool_use", "id": f"toolu_{number:04}", "name": f"mcp__toolbox__{call[0]}", "input": {}}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(call[1])}
+    else:
+        block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": "done"}
+    end = {"stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None}
+    message = {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "stand-in", "content": [], "stop_reason": None,
+        "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1},
+    }  # fmt: skip
+    return [
+        {"type": "message_start", "message": message},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": end, "usage": {"output_tokens": 1}},
+        {"type": "message_stop"},
+    ]
+
+
+def _responses_answers(request: dict[str, Any]) -> list[Answer]:
+    answers = []
+    for item in request["input"]:
+        if item["type"] != "function_call_output":
+            continue
+        parts = item["output"]
+        if isinstance(parts, str):
+            parts = [{"type": "input_text", "text": parts}]
+        answers.append(
+            Answer(
+                "".join(part["text"] for part in parts if part["type"] == "input_text"),
+                tuple(part["image_url"].partition(",")[2] for part in parts if part["type"] == "input_image"),
+            )
+        )
+    return answers
+
+
+def _responses_events(number: int, call: tuple[str, dict[str, Any]] | None) -> list[dict[str, Any]]:
+    item: dict[str, Any]
+    if call:
+        item = {
+            "type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}", "namespace": "mcp__toolbox",
+            "name": call[0], "arguments": json.dumps(call[1]),
+        }  # fmt: skip
+    else:
+        text = {"type": "output_text", "text": "done"}
+        item = {"type": "message", "id": "msg_1", "role": "assistant", "content": [text]}
+    usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+    return [
+        {"type": "response.created", "response": {"id": "resp_1"}},
+        {"type": "response.output_item.done", "item": item},
+        {"type": "response.completed", "response": {"id": "resp_1", "usage": usage}},
+    ]
+
+
+def _gemini_answers(request: dict[str, Any]) -> list[Answer]:
+    answers = []
+    for content in request["contents"]:
+        responses = [part["functionResponse"] for part in content["parts"] if "functionResponse" in part]
+        images = tuple(part["inlineData"]["data"] for part in content["parts"] if "inlineData" in part)
+        # Images stand beside the response of their call, and a script makes one call at a time.
+        for response in responses:
+            ((key, text),) = response["response"].items()
+            answers.append(Answer(text, images, key == "error"))
+    return answers
+
+
+def _gemini_events(number: int, call: tuple[str, dict[str, Any]] | None) -> list[dict[str, Any]]:
+    part = {"functionCall": {"name": f"mcp_toolbox_{call[0]}", "args": call[1]}} if call else {"text": "done"}
+    candidate = {"content": {"role": "model", "parts": [part]}, "finishReason": "STOP", "index": 0}
+    usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
+    return [{"candidates": [candidate], "usageMetadata": usage, "modelVersion": "stand-in"}]
+
+
+MESSAGES = Interface(_messages_answers, _messages_events)
+RESPONSES = Interface(_responses_answers, _responses_events)
+GEMINI = Interface(_gemini_answers, _gemini_events)
+
+
+class Model:
+    """results: what the tools answered, in order, as the client passes it on."""
+
+    def __init__(self, script: Script, interface: Interface) -> None:
+        self.results: list[Answer] = []
         self.url = ""
         self._script = script
-        self._prefix = prefix
+        self._interface = interface
         self._steps: list[tuple[str, dict[str, Any]] | None] = []
         self._lock = threading.Lock()
 
-    def said(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the tool call that follows the results of a request, None at the end of the script."""
-        results = [
-            part
-            for message in request["messages"]
-            if isinstance(message["content"], list)
-            for part in message["content"]
-            if part.get("type") == "tool_result"
-        ]
+    def events(self, request: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the stream that follows a request: the next call, or the end of the turn."""
+        if not request.get("tools"):
+            return self._interface.events(0, None)
         with self._lock:
-            self.answers = [_text(result["content"]) for result in results]
+            self.results = self._interface.answers(request)
             # A client may repeat a request.
-            if len(self._steps) == len(results):
+            if len(self._steps) == len(self.results):
                 self._steps.append(self._next())
-            step = self._steps[len(results)]
-        if step is None:
-            return None
-        name, arguments = step
-        return {"id": f"toolu_{len(results):04}", "name": self._prefix + name, "arguments": arguments}
+            return self._interface.events(len(self.results), self._steps[len(self.results)])
 
     def _next(self) -> tuple[str, dict[str, Any]] | None:
         try:
-            return self._script.send(self.answers[-1]) if self.answers else next(self._script)
+            return self._script.send(self.results[-1].text) if self.results else next(self._script)
         except StopIteration:
             return None
 
 
-def _text(content: Any) -> str:
-    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
-
-
 @contextmanager
-def scripted(script: Script, prefix: str) -> Iterator[Model]:
-    """Serve a script by the Messages API until the block ends. prefix: what stands before the name of a tool."""
-    model = Model(script, prefix)
+def scripted(script: Script, interface: Interface) -> Iterator[Model]:
+    """Serve a script until the block ends."""
+    model = Model(script, interface)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -69,11 +184,11 @@ def scripted(script: Script, prefix: str) -> Iterator[Model]:
 
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            call = model.said(request) if request.get("tools") else None
-            if request.get("stream"):
-                self._answer(200, _events(request["model"], call), "text/event-stream")
+            events = model.events(request)
+            if request.get("stream") or "streamGenerateContent" in self.path:
+                self._answer(200, "".join(map(_line, events)).encode(), "text/event-stream")
             else:
-                message = {**_message(request["model"]), "content": [{"type": "text", "text": "done"}]}
+                message = {**events[0].get("message", events[0]), "content": [{"type": "text", "text": "done"}]}
                 self._answer(200, json.dumps(message).encode(), "application/json")
 
         def _answer(self, status: int, data: bytes, kind: str = "text/plain") -> None:
@@ -95,29 +210,3 @@ def scripted(script: Script, prefix: str) -> Iterator[Model]:
         finally:
             server.shutdown()
             thread.join()
-
-
-def _message(model: str) -> dict[str, Any]:
-    usage = {"input_tokens": 1, "output_tokens": 1}
-    return {
-        "id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": [], "stop_reason": None,
-        "stop_sequence": None, "usage": usage,
-    }  # fmt: skip
-
-
-def _events(model: str, call: dict[str, Any] | None) -> bytes:
-    if call:
-        block = {"type": "tool_use", "id": call["id"], "name": call["name"], "input": {}}
-        delta = {"type": "input_json_delta", "partial_json": json.dumps(call["arguments"])}
-    else:
-        block, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": "done"}
-    end = {"stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None}
-    events = (
-        {"type": "message_start", "message": _message(model)},
-        {"type": "content_block_start", "index": 0, "content_block": block},
-        {"type": "content_block_delta", "index": 0, "delta": delta},
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": end, "usage": {"output_tokens": 1}},
-        {"type": "message_stop"},
-    )
-    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()

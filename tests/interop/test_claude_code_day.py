@@ -6,8 +6,7 @@ import subprocess
 
 import pytest
 
-from .conftest import SERVER
-from .scripted_model import scripted
+from .coding_clients import handed
 
 TOKENS = 10_000
 PATCH = (
@@ -103,16 +102,7 @@ def worked(clients, tmp_path, repository):
     """Return what Claude Code passes on of the answers to a script."""
 
     def run(script):
-        server = {"command": SERVER[0], "args": [*SERVER[1:], "--root", str(repository), "--preset", "coder"]}
-        config = json.dumps({"mcpServers": {"toolbox": server}})
-        args = ("--mcp-config", config, "--strict-mcp-config", "--allowedTools", "mcp__toolbox")
-        with scripted(script, "mcp__toolbox__") as model:
-            env = {
-                "HOME": str(tmp_path), "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "none", "ENABLE_TOOL_SEARCH": "false",
-            }  # fmt: skip
-            done = clients.run("claude", "-p", "go", *args, "--output-format", "json", cwd=repository, env=env)
-        assert done.code == 0, done.out + done.err
-        return model.answers
+        return [answer.text for answer in handed(clients, "claude", script, repository, tmp_path)]
 
     return run
 
