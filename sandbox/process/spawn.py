@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...safety.errors import Code, ToolError, not_installed
 from ..environment import which
-from .child import Child, ChildProcess, Started, StartedByPopen
+from .child import Child, ChildProcess, Started
 from .ps_sweep import MARKER
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def spawn(
     pass_fds: Sequence[int] = (),
     stdin: bool = True,
     terminal: int | None = None,
-    popen: Callable[..., subprocess.Popen[bytes] | Started] = subprocess.Popen,
+    popen: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen,
 ) -> ChildProcess:
     """Start a program as a child of this process, in a session of its own: one that starts nothing itself.
 
@@ -117,7 +117,7 @@ def spawn(
         if failure.filename == _FOLDER:
             failure.filename = _FOLDER
         raise _refusal(argv[0], failure) from None
-    return ChildProcess(StartedByPopen(started) if isinstance(started, subprocess.Popen) else started, marker)
+    return ChildProcess(Started(started), marker)
 
 
 def _insist_on_text(words: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from ...safety.text import clean
 from .capture import Capture, HeadTailBuffer
-from .child import CHUNK, DRAIN, GRACE, ChildProcess, Ended, Feeder, Started, read_ready
+from .child import CHUNK, DRAIN, GRACE, ChildProcess, Ended, Feeder, read_ready
 from .spawn import spawn
 
 _LITTLE = 4 * 1024  # bytes; a program that writes less at a time is left alone for a while
@@ -136,7 +136,7 @@ async def stream(
     timeout: float,
     stdin: bytes = b"",
     pass_fds: Sequence[int] = (),
-    popen: Callable[..., subprocess.Popen[bytes] | Started] = subprocess.Popen,
+    popen: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen,
 ) -> AsyncIterator[Streaming]:
     """Start a program whose stdout is read while it runs; with the block it ends, and everything it started.
 

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-FILE_LOCKS = 10
-
 _SHORTEST, _LONGEST = 0.0005, 0.02  # seconds between two rounds of killing that meet the same processes
 _PIECE = 4096  # bytes that are read of a file at once: all that most hold
 _TICKS = os.sysconf("SC_CLK_TCK")

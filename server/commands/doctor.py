@@ -13,7 +13,7 @@ from typing import IO
 from ...safety.errors import ToolError
 from ...safety.path_jail.roots import Roots
 from ...sandbox.environment import which
-from ...sandbox.ripgrep import Ripgrep, find_ripgrep, unconfined
+from ...sandbox.ripgrep import find_ripgrep, unconfined
 from ...sandbox.spec import Probe
 from ..budget.tokenizers import encoding_of, tokenizer_for
 from ..call.override_log import unsafe_logger
@@ -125,26 +125,12 @@ def _git(config: Config, env: Mapping[str, str]) -> Finding:
 
 
 def _ripgrep(config: Config) -> Finding:
-    import asyncio
-
-    async def confinement(ripgrep: Ripgrep) -> str | None:
-        try:
-            return await ripgrep.confinement()
-        finally:
-            await ripgrep.aclose()
-
     try:
-        roots = Roots(config.roots)
-    except OSError:
-        return Finding("ripgrep", ABSENT, "nothing to search")  # told as a finding of its own
-    try:
-        ripgrep = find_ripgrep(roots.descriptors)
-        how = asyncio.run(confinement(ripgrep))
+        ripgrep = find_ripgrep()
     except ToolError as e:
         return _absent("ripgrep", f"{e.error}; {e.hint}", needed=_exists(config, "read"))
-    finally:
-        roots.close()
-    confined = f"confined to the roots by {how}" if how else f"not confined: {unconfined()}"
+    why_not = unconfined()
+    confined = f"not confined: {why_not}" if why_not else "confined to the roots by Landlock"
     return Finding("ripgrep", OK, f"{ripgrep.binary}, {confined}")
 
 

@@ -1,13 +1,10 @@
 import os
-import signal
 import sys
 import time
 
 import pytest
 
 from bench import race
-from tests.machine import needs, no_user_namespace
-from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.sandbox.ripgrep import find_ripgrep, unconfined
 
 SECRET = "what lies outside"
@@ -98,69 +95,3 @@ async def test_where_landlock_fails_it_searches_unconfined_and_the_log_says_so(t
     await ripgrep.aclose()
     os.close(fd)
     assert "ripgrep is not confined: Argument list too long" in caplog.text
-
-
-@pytest.fixture
-async def lent(tmp_path):
-    """A root with a file, its descriptor, and ripgrep for it, after one search that went on until the view stood."""
-    (tmp_path / "root").mkdir()
-    (tmp_path / "root" / "a").write_text("needle\n")
-    fd = os.open(tmp_path / "root", os.O_RDONLY)
-    ripgrep = find_ripgrep([fd])
-    await ripgrep.confinement()
-    yield tmp_path / "root", fd, ripgrep
-    await ripgrep.aclose()
-    os.close(fd)
-
-
-async def found(ripgrep, fd):
-    async with ripgrep.start(["--follow", "needle", "./"], cwd=fd, timeout=20) as run:
-        return b"".join([piece async for piece in run.chunks()])
-
-
-@pytest.mark.skipif(unconfined() is not None, reason="nothing here to confine with")
-@needs(no_user_namespace())
-async def test_where_only_a_view_confines_a_start_that_fails_in_it_does_not_go_on_without(lent, monkeypatch):
-    from toolbox_mcp.sandbox.linux import landlock
-
-    root, fd, ripgrep = lent
-    monkeypatch.setattr(landlock, "abi", lambda: 0)
-    (root.parent / "outside").mkdir()
-    (root.parent / "outside" / "b").write_text(f"needle {SECRET}\n")
-    (root / "link").symlink_to("../outside")
-    assert await found(ripgrep, fd) == b"./a:needle\n"
-    root.rename(root.parent / "moved")
-    with pytest.raises(ToolError, match="sees only the roots"):
-        await found(ripgrep, fd)
-
-
-@pytest.mark.skipif(unconfined() is not None, reason="nothing here to confine with")
-@pytest.mark.parametrize("with_landlock", [True, False])
-@needs(no_user_namespace())
-async def test_a_view_that_was_lost_is_made_again(lent, monkeypatch, with_landlock):
-    from toolbox_mcp.sandbox.linux import landlock
-
-    _, fd, ripgrep = lent
-    if not with_landlock:
-        monkeypatch.setattr(landlock, "abi", lambda: 0)
-    os.kill(ripgrep._view.pid, signal.SIGKILL)
-    if with_landlock:
-        assert await found(ripgrep, fd) == b"./a:needle\n"
-    else:
-        with pytest.raises(ToolError):
-            await found(ripgrep, fd)
-    assert await found(ripgrep, fd) == b"./a:needle\n"
-    assert await ripgrep.confinement() == "a mount namespace"
-
-
-@pytest.mark.skipif(unconfined() is not None, reason="nothing here to confine with")
-async def test_where_no_process_can_enter_a_view_a_thread_searches_and_the_log_says_so(tmp_path, monkeypatch, caplog):
-    (tmp_path / "a").write_text("needle\n")
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    fd = os.open(tmp_path, os.O_RDONLY)
-    ripgrep = find_ripgrep([fd])
-    assert await found(ripgrep, fd) == b"./a:needle\n"
-    assert await ripgrep.confinement() == "Landlock"
-    await ripgrep.aclose()
-    os.close(fd)
-    assert "there is no view to search in: python is not installed" in caplog.text

@@ -2,16 +2,14 @@
 
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass
 from typing import TypeVar
 
 from ...safety.errors import Code, ToolError
 from ...safety.path_jail.tree_walk import MAX_ENTRIES
 from ...safety.text import HEAD, visible_name
-from ...sandbox.large_files import Watch, can_watch
 from ...sandbox.process.child import Ended
 from ...sandbox.process.streaming import Streaming
 from ...sandbox.ripgrep import Ripgrep
@@ -19,7 +17,6 @@ from ..progress import Progress
 from .matches import Row, excerpt
 from .query import Query, sendable
 from .scope import MAX_BYTES, WALK_SECONDS, RgScope, Scope
-from .sizes import Sizes, TooLarge
 
 SURPLUS = 10
 """The parallel search collects up to this many times the limit, since sorting needs all; only above that does a
@@ -60,16 +57,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Rg:
-    """ripgrep in a scope, until a moment of the monotonic clock.
-
-    sizes: those of the files with hits; None where ripgrep asks for the size of every file before it reads it.
-    """
+    """ripgrep in a scope, until a moment of the monotonic clock."""
 
     program: Ripgrep
     scope: Scope
     within: RgScope
     until: float
-    sizes: Sizes | None = None
 
     @classmethod
     def of(cls, program: Ripgrep, scope: Scope) -> "Rg":
@@ -87,13 +80,7 @@ class Rg:
         argv = [*self.within.arguments, *arguments, "--null", "--", self.within.target]
         with self.within.opened() as fd:
             async with self.program.start(argv, cwd=fd, timeout=self.left, rules=self.within.rules) as run:
-                if self.sizes is None:
-                    yield run
-                    return
-                with Watch(run, MAX_BYTES) as watch:
-                    yield run
-                if watch.met:
-                    raise TooLarge
+                yield run
 
     async def rows(self, query: Query, progress: Progress, limit: int) -> tuple[list[Row], Cut]:
         """Return matches and their context, sorted by path and line; more than limit matches means there are more.
@@ -108,38 +95,12 @@ class Rg:
                     f"{self.scope.shown(self.scope.file)} is above {MAX_WHOLE >> 20} MiB, too large for a match over lines",
                     "a pattern within lines is searched for in a file of any size",
                 )
-        return await self._quickly(query, lambda rg: rg._sorted_rows(query, progress, limit))
-
-    async def counts(self, query: Query, limit: int) -> tuple[list[tuple[str, int]], Cut]:
-        """Return files with the number of their matches, sorted by path; more than limit means there are more."""
-        return await self._quickly(query, lambda rg: rg._sorted_counts(query, limit))
-
-    async def _quickly(self, query: Query, search: "Callable[[Rg], Awaitable[T]]") -> T:
-        """Search without asking for sizes; where a file is too large, drop what was found and search again with it."""
-        top, large = self.scope.folder.path, self.program.large_files
-        # A file named as the scope is searched whatever its size, and one searched as a whole is read into memory.
-        if can_watch() and self.scope.file is None and not query.spans and top not in large:
-            try:
-                return await search(replace(self, sizes=Sizes(self.scope)))
-            except TooLarge:
-                large.add(top)
-        return await search(self)
-
-    @property
-    def _bound(self) -> list[str]:
-        return [f"--max-filesize={MAX_BYTES}"] if self.sizes is None else []
-
-    async def _too_large(self, paths: Iterable[str], cut: Cut) -> set[str]:
-        """Return the files with a hit that should not have been searched. Raises TooLarge where time is left to search again."""
-        large = await self.sizes.too_large(paths) if self.sizes else set[str]()
-        if large and not cut:
-            raise TooLarge
-        return large
+        return await self._sorted_rows(query, progress, limit)
 
     async def _sorted_rows(self, query: Query, progress: Progress, limit: int) -> tuple[list[Row], Cut]:
         arguments = [
             *query.for_ripgrep(),
-            *self._bound,
+            f"--max-filesize={MAX_BYTES}",
             "--no-heading",
             "--with-filename",
             "--line-number",
@@ -160,9 +121,7 @@ class Rg:
             matching = {row.path for row in found if row.match}
             found = [row for row in found if row.path in matching]
         found.sort(key=lambda row: (_key(row.path, full), row.line))
-        matches = (row.path for row in found if row.match)
-        large = await self._too_large(matches if cut else islice(matches, limit + 1), cut)
-        return [row for row in found if row.path not in large] if large else found, cut
+        return found, cut
 
     async def _rows(
         self, query: Query, arguments: list[str], cap: int, progress: Progress
@@ -183,8 +142,6 @@ class Rg:
                 if row is None:
                     continue
                 found.append(row)
-                if self.sizes:
-                    self.sizes.note(row.path)
                 if row.match:
                     matches += 1
                     if matches > cap or (len(found) > MAX_ROWS and "--sort=path" not in arguments):
@@ -213,10 +170,11 @@ class Rg:
         except ToolError:
             return False
 
-    async def _sorted_counts(self, query: Query, limit: int) -> tuple[list[tuple[str, int]], Cut]:
+    async def counts(self, query: Query, limit: int) -> tuple[list[tuple[str, int]], Cut]:
+        """Return files with the number of their matches, sorted by path; more than limit means there are more."""
         arguments = [
             *query.for_ripgrep(),
-            *self._bound,
+            f"--max-filesize={MAX_BYTES}",
             "--with-filename",
             *query.line_ends,
             "--count",
@@ -231,8 +189,6 @@ class Rg:
                     name = self.within.name(path)
                     if isinstance(count, bytes) and count.strip().isdigit() and self.scope.meant(name):
                         found.append((name, int(count)))
-                        if self.sizes:
-                            self.sizes.note(name)
                     full = len(found) > cap
                     if full:
                         break
@@ -243,8 +199,7 @@ class Rg:
             if not full:
                 break
         found.sort(key=lambda one: _key(one[0], full))
-        large = await self._too_large((path for path, _ in (found if cut else found[: limit + 1])), cut)
-        return [(path, count) for path, count in found if path not in large], cut
+        return found, cut
 
     async def holding(self, line: str, ignore_case: bool) -> tuple[list[str], Cut]:
         """Return the files of the scope that hold a text, sorted."""

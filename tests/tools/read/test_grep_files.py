@@ -5,13 +5,8 @@ import pytest
 
 from tests.tables import each_row
 from toolbox_mcp.safety.writes.temp_names import temporary_name
-from toolbox_mcp.sandbox.large_files import Watch
 from toolbox_mcp.sandbox.ripgrep import Ripgrep
-from toolbox_mcp.tools.search import ripgrep as rg_search
-from toolbox_mcp.tools.search.sizes import EARLY
 from toolbox_mcp.tools.settings import ToolSettings
-
-pytestmark = pytest.mark.usefixtures("confinement")
 
 CODE = """import os
 
@@ -524,10 +519,6 @@ def searches(monkeypatch):
     return started
 
 
-def asked_for_sizes(searches):
-    return [any(argument.startswith("--max-filesize=") for argument in arguments) for arguments in searches]
-
-
 HITS = {
     "lines": ["a:1: hit", "a:2: hit", "z/a:1: hit"],
     "count": ["a: 2", "z/a: 1"],
@@ -546,13 +537,8 @@ def mixed(project):
 
 
 @pytest.mark.parametrize("output", ["lines", "count", "files"])
-async def test_hits_of_large_files_are_left_out_and_sizes_asked_for_from_then_on(call, mixed, searches, output):
-    for _ in range(2):
-        assert await grep(call, pattern="hit", output=output) == HITS[output]
-    if sys.platform == "linux":
-        assert asked_for_sizes(searches) == [False, True, True]
-        assert await grep(call, pattern="hit", path="z", output="files") == ["z/a"]
-        assert asked_for_sizes(searches)[3:] == [False]
+async def test_hits_of_large_files_are_left_out(call, mixed, output):
+    assert await grep(call, pattern="hit", output=output) == HITS[output]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
@@ -566,51 +552,6 @@ async def test_a_limit_is_not_reached_by_a_large_file_with_many_hits(call, proje
     (project / "b").write_text("hit\n")
     assert await grep(call, pattern="hit", limit=1) == ["b:1: hit"]
     assert await grep(call, pattern="hit", limit=1, output="count") == ["b: 1"]
-
-
-async def test_more_files_with_hits_than_are_looked_at_early_are_all_looked_at(call, project):
-    for number in range(EARLY):
-        (project / f"b{number:03}").write_text("hit\n")
-    (project / "z").write_bytes(LARGE)
-    want = [f"b{number:03}" for number in range(EARLY)]
-    assert await grep(call, pattern="hit", output="files", limit=EARLY + 1) == want
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows what a program holds open")
-@pytest.mark.parametrize("output", ["lines", "count", "files"])
-async def test_a_search_that_is_found_with_a_large_file_open_is_made_again(call, mixed, searches, monkeypatch, output):
-    class Met(Watch):
-        def __exit__(self, *_):
-            self.met = True
-
-    (mixed / "m").unlink()
-    monkeypatch.setattr(rg_search, "Watch", Met)
-    for _ in range(2):
-        assert await grep(call, pattern="hit", output=output) == HITS[output]
-    assert asked_for_sizes(searches) == [False, True, True]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"path": "a"},
-        {"pattern": "hit\nhit"},
-        {"pattern": r"hit\nhit"},
-        {"pattern": "hit\nhit", "match": "literal"},
-        {"pattern": "(?s)hit"},
-        {"match": "block", "query": ["hit"]},
-    ],
-)
-async def test_what_is_read_as_a_whole_is_asked_for_its_size_first(call, mixed, searches, arguments):
-    arguments = arguments if "query" in arguments else {"pattern": "hit", **arguments}
-    await grep(call, **arguments)
-    assert asked_for_sizes(searches) == [True]
-
-
-async def test_where_open_files_are_not_shown_sizes_are_asked_for(call, mixed, searches, monkeypatch):
-    monkeypatch.setattr(rg_search, "can_watch", lambda: False)
-    assert await grep(call, pattern="hit") == HITS["lines"]
-    assert asked_for_sizes(searches) == [True]
 
 
 @pytest.mark.parametrize(

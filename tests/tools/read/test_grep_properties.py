@@ -10,13 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolbox_mcp.sandbox.ripgrep import QUIET, find_ripgrep
-from toolbox_mcp.tools.search import ripgrep as rg_search
-from toolbox_mcp.tools.search import sizes
 from toolbox_mcp.tools.settings import ToolSettings
 
 MANY = 10**6
 
-pytestmark = pytest.mark.usefixtures("confinement")
 
 WORDS = ["alpha", "Beta", "a", "b", "x-y", "1:2", "--", "", " ", "é", "ß", "(a", "\t"]
 NAMES = ["a", "b", "src", "a.py", "b.txt", "x-y", ".hid", "out", "1"]
@@ -107,26 +104,6 @@ async def test_the_hits_are_those_of_ripgrep(grep, project, tree, pattern, ignor
     assert await grep(folder, pattern=pattern, ignore_case=ignore_case, **kind) == told(rows)
     names = list(dict.fromkeys(name for name, _, _ in rows))
     assert await grep(folder, pattern=pattern, ignore_case=ignore_case, output="files", **kind) == names
-
-
-@usual
-@given(
-    tree=trees,
-    bound=st.sampled_from([0, 4, 8, 20]),
-    pattern=st.sampled_from(["alpha", "^a", "b$", r"\S", "^"]),
-    limit=st.sampled_from([1, 2, 3, MANY]),
-    more=st.sampled_from([{}, {"context": 1}, {"output": "count"}, {"output": "files"}]),
-)
-async def test_whether_sizes_are_asked_for_first_or_last_the_answer_is_the_same(
-    grep, project, tree, bound, pattern, limit, more
-):
-    folder = plant(project, tree)
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (rg_search, sizes):
-            patch.setattr(module, "MAX_BYTES", bound)
-        quick = await grep(folder, pattern=pattern, limit=limit, **more)
-        patch.setattr(rg_search, "can_watch", lambda: False)
-        assert quick == await grep(folder, pattern=pattern, limit=limit, **more)
 
 
 @pytest.mark.slow
