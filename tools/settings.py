@@ -30,6 +30,7 @@ class ToolSettings:
     undo_max_bytes: int = 10 * 2**20
     http_timeout: float = 10.0
     max_fetch_bytes: int = 2_000_000
+    max_download_bytes: int | None = None
     max_redirects: int = 5
     script_interpreters: Mapping[str, str] = field(default_factory=dict)
     shell_sandbox: bool | Literal["auto"] = False

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..errors import Code, ToolError
 from ..os_errors import refusal
 from ..path_jail.roots import JailedPath
-from .file_version import FileVersion, etag
+from .file_version import Data, FileVersion, etag
 from .fs_ops import make_parents, remove_folders
 from .metadata import keep_attributes, keep_owner, owner_of, permitted
 from .renameat2 import exchange, rename_no_replace
@@ -100,7 +100,7 @@ def locked(place: JailedPath) -> Iterator[JailedPath]:
 
 def replace(
     place: JailedPath,
-    data: bytes,
+    data: Data,
     *,
     expect: FileVersion | None = None,
     mode: int | None = None,
@@ -131,7 +131,7 @@ def replace(
 
 def _replace(
     at: JailedPath,
-    data: bytes,
+    data: Data,
     expect: FileVersion | None,
     mode: int | None,
     overwrite: bool,
@@ -179,7 +179,7 @@ def _put(
     at: JailedPath,
     dir_fd: int,
     name: str,
-    data: bytes,
+    data: Data,
     status: os.stat_result | None,
     expect: FileVersion | None,
     mode: int | None,
@@ -286,7 +286,7 @@ def opened(dir_fd: int, name: str | None) -> Iterator[int | None]:
             os.close(fd)
 
 
-def fill(fd: int, data: bytes, status: os.stat_result | None, mode: int | None, former: int | None) -> None:
+def fill(fd: int, data: Data, status: os.stat_result | None, mode: int | None, former: int | None) -> None:
     """Write a file that takes the place of another: its content, owner, attributes and mode. Syncs nothing.
 
     status: of the file that is there, or None. mode: permission bits; None keeps those that are there. former: a

@@ -3,6 +3,10 @@
 import hashlib
 import os
 from dataclasses import dataclass, field, replace
+from mmap import mmap
+
+Data = bytes | mmap
+"""The content of a file; a mapped one may be larger than what is held in memory."""
 
 _CHUNK = 1 << 20
 
@@ -44,7 +48,7 @@ class FileVersion:
         """Return the state, taken at some time, of a file that was then read and held this."""
         return self.holding(data) if self.is_fresh(now) else self
 
-    def holding(self, data: bytes) -> "FileVersion":
+    def holding(self, data: Data) -> "FileVersion":
         """Return the state of a file that holds this, to be told from any later one, however soon it comes."""
         return replace(self, digest=etag(data))
 
@@ -75,7 +79,7 @@ class FileVersion:
             os.close(fd)
 
 
-def etag(data: bytes) -> str:
+def etag(data: Data) -> str:
     """Return the first 16 hexadecimal digits of the SHA-256 of the bytes."""
     return hashlib.sha256(data).hexdigest()[:16]
 

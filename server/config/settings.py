@@ -373,6 +373,11 @@ class Settings:
         "Seconds to connect, and for each read; a request may take three times as long.",
     )
     max_fetch_bytes: int = setting(integer(1), ToolSettings.max_fetch_bytes, "Bytes of a fetched body, decompressed.")
+    max_download_bytes: int | None = setting(
+        nullable(integer(1)),
+        ToolSettings.max_download_bytes,
+        "Bytes of a file of download_file; null: max_fetch_bytes.",
+    )
     max_redirects: int = setting(integer(0, 50), ToolSettings.max_redirects, "Redirects that are followed.")
     web_allowlist: tuple[str, ...] = setting(
         _hosts, (), "Hosts the web tools may reach, with their subdomains; empty allows all public hosts."

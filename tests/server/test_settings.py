@@ -84,6 +84,7 @@ SAMPLES: dict[str, tuple[Any, Any]] = {
     "git_author": ("Ada L <ada@example.com>", "Ada L <ada@example.com>"),
     "http_timeout": ("3", 3.0),
     "max_fetch_bytes": ("1", 1),
+    "max_download_bytes": ("1", 1),
     "max_redirects": ("0", 0),
     "web_allowlist": (["Example.com"], ("example.com",)),
     "web_denylist": (["192.0.2.1"], ("192.0.2.1",)),

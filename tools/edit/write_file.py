@@ -11,6 +11,7 @@ from ...safety.errors import Code, ToolError
 from ...safety.path_jail.roots import JailedPath
 from ...safety.paths import UnsafeWritePath
 from ...safety.writes.atomic import Written, digested, locked
+from ...safety.writes.file_version import Data
 from ..base import Access, tool
 from ..blocking import run_write
 from ..results import Text
@@ -40,7 +41,7 @@ async def write_file(
     if known is None and overwrite:
         known = seen.etag(str(path.target().path))
     written = await run_write(
-        lambda _: _write(path, data, known, expected_etag is not None, overwrite, create_parents, journal)
+        lambda _: write_whole(path, data, known, expected_etag is not None, overwrite, create_parents, journal)
     )
     seen.record(str(written.place.path), written.etag)
     done = "Created" if written.created else "Overwrote"
@@ -59,15 +60,16 @@ def _bytes(content: str, encoding: str) -> bytes:
     return data
 
 
-def _write(
+def write_whole(
     place: JailedPath,
-    data: bytes,
+    data: Data,
     known: str | None,
     asked: bool,
     overwrite: bool,
     create_parents: bool,
     journal: Journal,
 ) -> Written:
+    """Create a file or replace all of it. known: its etag where it was seen, which it must have; asked: by the client."""
     with locked(place):
         state = None
         there = place.stat()

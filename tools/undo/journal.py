@@ -14,7 +14,7 @@ from ...safety.path_jail.roots import JailedPath
 from ...safety.writes import atomic
 from ...safety.writes.atomic import Written
 from ...safety.writes.batch import Change, Changed, change_all
-from ...safety.writes.file_version import FileVersion, etag
+from ...safety.writes.file_version import Data, FileVersion, etag
 from ...safety.writes.metadata import Attributes, attributes_of, owner_of
 from ...safety.writes.tree_ops import signature
 from .changes import Content, Made, Moved, Put, Renewed, Step, permissions
@@ -146,7 +146,7 @@ class Journal:
     def replace(
         self,
         place: JailedPath,
-        data: bytes,
+        data: Data,
         *,
         expect: FileVersion | None = None,
         mode: int | None = None,

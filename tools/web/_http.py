@@ -22,6 +22,8 @@ RESOLVERS = 8
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """Return the addresses of a name."""
+Save = Callable[[bytes], Awaitable[None]]
+"""Take the next piece of a body."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +70,18 @@ class Http:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
         follow: bool = True,
+        save: Save | None = None,
+        max_bytes: int | None = None,
+        seconds: float | None = None,
     ) -> Page:
         """Make a request and return its answer; every status is one.
 
-        follow: follow redirects, each judged anew. A body above max_bytes is cut. ToolError: url_blocked, fetch_failed,
-        too_many_redirects.
+        follow: follow redirects, each judged anew. save: gets the body as it comes, but for that of an error; the page has
+        none then. A body above max_bytes (default: those of this client) is cut. seconds: for all of it (default: three
+        times the timeout). ToolError: url_blocked, fetch_failed, too_many_redirects.
         """
+        most = self.max_bytes if max_bytes is None else max_bytes
+        seconds = seconds or 3 * self.timeout
         # It takes 60 ms to import, and most sessions fetch nothing.
         from . import _transport
 
@@ -84,12 +92,12 @@ class Http:
             **{k.lower(): v for k, v in (headers or {}).items()},
         }
         try:
-            with anyio.fail_after(3 * self.timeout):
+            with anyio.fail_after(seconds):
                 for _ in range(self.max_redirects + 1):
                     async with _transport.Exchange(self, url, method, sent, body) as answer:
                         location = answer.headers.get("location")
                         if not (follow and answer.status_code in _transport.REDIRECTS and location):
-                            return await _transport.page(url, answer, self.max_bytes)
+                            return await _transport.page(url, answer, most, save)
                     there = url.joined(location)
                     if there.origin != url.origin:
                         sent = {name: value for name, value in sent.items() if name in _transport.IMPERSONAL}
@@ -103,7 +111,7 @@ class Http:
                 )
         except TimeoutError:
             raise ToolError(
-                Code.FETCH_FAILED, f"{url.host} gave no complete answer within {3 * self.timeout:g}s", "try again later"
+                Code.FETCH_FAILED, f"{url.host} gave no complete answer within {seconds:g}s", "try again later"
             ) from None
         except (*_transport.FAILURES, OSError) as e:
             raise ToolError(Code.FETCH_FAILED, f"{url.host} could not be fetched: {_transport.cause(e)}") from None

@@ -16,7 +16,7 @@ from ...safety.errors import Code, ToolError
 from ...safety.text import clean
 from ...safety.web.addresses import parsed, refusal
 from ...safety.web.urls import Url, is_denied
-from ._http import Http, Page
+from ._http import Http, Page, Save
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 IMPERSONAL = frozenset(
@@ -50,15 +50,20 @@ def default_context() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
-async def page(url: Url, answer: httpx.Response, most: int) -> Page:
-    """Read the body of an answer, up to a bound."""
+async def page(url: Url, answer: httpx.Response, most: int, save: Save | None = None) -> Page:
+    """Read the body of an answer, up to a bound. save: gets it instead of the page, but for that of an error."""
     kept = bytearray()
+    size = 0
     is_cut = False
     async for piece in _decoded(answer, most):
-        room = most - len(kept)
-        kept += piece[:room]
-        if len(piece) > room:
-            is_cut = True
+        is_cut = len(piece) > most - size
+        given = piece[: most - size]
+        if save is None or answer.status_code >= HTTPStatus.BAD_REQUEST:
+            kept += given
+        else:
+            await save(given)
+        size += len(given)
+        if is_cut:
             break
     # The words of the standard: those of the server would stand before the line that says whose words follow.
     reason = HTTPStatus(answer.status_code).phrase if answer.status_code in {*HTTPStatus} else ""
