@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, str] = {
     "config": "print every setting, its value and where it came from; --example prints a settings file",
     "install": "add this server to the configuration of a client, after showing the change",
     "log": "print the records of calls, newest first",
+    "completion": "print a script that completes this command line in a shell",
 }
 
 DESCRIPTION = """\
@@ -118,6 +119,12 @@ def _run(argv: Sequence[str], around: Surroundings) -> int:
         from .config.example import example_yaml
 
         around.out.write(example_yaml())
+        return 0
+    if asked.command == "completion":
+        from .commands.completion import script
+
+        parsers = {"": _parser(), **{name: _command_parser(name) for name in COMMANDS}}
+        around.out.write(script(asked.shell, COMMANDS, parsers))
         return 0
     config = load_flags(flags, around.env, cwd=around.cwd, serves=asked.command in ("serve", "call"))
     match asked.command:
@@ -295,6 +302,10 @@ def _command_parser(name: str) -> Parser:
         parser.add_argument("--print", action="store_true", help="print the entry and change nothing")
         parser.add_argument("--remove", action="store_true", help="take the entry out again")
         parser.add_argument("--yes", action="store_true", help="do not ask")
+    if name == "completion":
+        from .commands.completion import SHELLS
+
+        parser.add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
     if name == "log":
         parser.add_argument("--follow", action="store_true", help="go on with each call as it ends")
         parser.add_argument("--tool", metavar="NAME", help="only calls of this tool")

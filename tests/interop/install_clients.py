@@ -29,7 +29,7 @@ INSTALL_DEADLINE = 900.0
 """Seconds for one step. Both steps together take about 30 s on two cores; the rest is room for a slow network."""
 
 PACKAGES = Path(__file__).with_name("package.json")
-COMMANDS = ("claude", "codex", "conformance", "gemini", "mcp-inspector", "mcp-server-filesystem", "mcporter")
+COMMANDS = ("claude", "codex", "conformance", "gemini", "mcp-inspector", "mcp-server-filesystem", "mcpb", "mcporter")
 
 
 class InstallError(Exception):
