@@ -61,11 +61,6 @@ class Service:
     least: Access = Access.READ
 
 
-@dataclass(frozen=True)
-class MayBeEmpty:
-    """Marks an optional argument whose empty value does not mean that it is absent."""
-
-
 Handler = Callable[..., Coroutine[Any, Any, Result]]
 Deadline = Callable[[Any, Mapping[str, Any]], float]
 """(tool settings, bound arguments) -> seconds until the call is given up."""

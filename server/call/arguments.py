@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from ...safety.errors import Code, ToolError
 from ...safety.guard import GuardContext
-from ...tools.base import MayBeEmpty, Tool
+from ...tools.base import Tool
 
 ASKED = "unsafe"
 
@@ -73,11 +73,6 @@ class Binder:
         self._many = [name for name, kind in self._kinds.items() if kind in ("array", "object")]
         self._most = {name: prop["maximum"] for name, prop in properties.items() if "maximum" in prop}
         self._required = {name for name, info in tool.params.model_fields.items() if info.is_required()}
-        self._kept = self._required | {
-            name
-            for name, info in tool.params.model_fields.items()
-            if any(isinstance(mark, MayBeEmpty) for mark in info.metadata)
-        }
 
     def bind(self, arguments: Mapping[str, Any], judging: GuardContext) -> dict[str, Any]:
         """Return the handler's arguments, or raise ToolError: invalid_args first, then the first guard that refused."""
@@ -88,7 +83,7 @@ class Binder:
         repaired = {
             name: self._repaired(name, value)
             for name, value in arguments.items()
-            if name in self._required or not (value is None or (value in ("", []) and name not in self._kept))
+            if name in self._required or (value is not None and value not in ("", [], {}))
         }
         for name in self._many:
             if name in repaired:

@@ -1,3 +1,4 @@
+import contextlib
 import tracemalloc
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from tests.tables import each_row
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.guard import GuardContext
+from toolbox_mcp.safety.path_jail.roots import Roots
 from toolbox_mcp.safety.policy import Policy
 from toolbox_mcp.server.call.arguments import Binder
 from toolbox_mcp.tools.catalogue import load_tools
@@ -72,3 +74,47 @@ def test_of_many_arguments_that_do_not_fit_only_the_first_takes_memory(name, arg
     assert (str(refused.value.code), refused.value.error) == ("invalid_args", error)
     # Room for a copy of the arguments; a kilobyte for each item would be 100 MB.
     assert peak < 20_000_000
+
+
+REQUIRED = {
+    "command": "echo",
+    "url": "http://example.com/",
+    "rows": [["a"]],
+    "patch": "*** Begin Patch\n*** Add File: a\n+a\n*** End Patch",
+    "edits": [{"old_string": "a", "new_string": "b"}],
+    "todos": [{"content": "a", "status": "pending"}],
+}
+PLAIN = {"string": "a", "array": ["a"], "integer": 1, "number": 1, "boolean": True, "object": {}}
+
+
+def required(tool):
+    """Return arguments that a tool takes, the required ones alone."""
+    schema = tool.to_mcp().input_schema
+    properties = {name: schema["properties"][name] for name in schema.get("required", ())}
+    return {name: REQUIRED.get(name) or prop.get("enum", [PLAIN[prop["type"]]])[0] for name, prop in properties.items()}
+
+
+def test_an_optional_argument_that_is_filled_with_nothing_counts_as_absent(tmp_path):
+    """Clients with strict schemas make the model fill in every argument."""
+    failed = []
+    with contextlib.closing(Roots([tmp_path])) as roots:
+        policy = Policy(roots, ("echo",))
+        for tool in TOOLS:
+            binder, given = Binder(tool), required(tool)
+            absent = repr(binder.bind(given, GuardContext(policy)))
+            properties = tool.to_mcp().input_schema["properties"]
+            optional = {name: prop["type"] for name, prop in properties.items() if name not in given}
+            forms = [
+                {name: None for name in optional},
+                {name: [] if kind == "array" else "" for name, kind in optional.items()},
+                {name: {} if kind == "object" else "" for name, kind in optional.items()},
+            ]
+            for filled in forms:
+                try:
+                    bound = repr(binder.bind({**given, **filled}, GuardContext(policy)))
+                except ToolError as refused:
+                    bound = refused.error
+                if bound != absent:
+                    failed.append((tool.name, filled, bound, absent))
+    assert failed == []
+    assert len(TOOLS) == 58

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from ...safety.errors import Code, ToolError
 from ...safety.paths import WritePath
-from ..base import Access, MayBeEmpty, tool
+from ..base import Access, tool
 from ..blocking import run_write
 from ..results import Budget, Record
 from ..services import Journal, Parser, Seen
@@ -66,7 +66,7 @@ async def edit_lines(
     journal: Journal,
     path: WritePath,
     operation: Operation,
-    lines: Annotated[list[str] | None, MayBeEmpty()] = None,
+    lines: list[str] | None = None,
     match_lines: Annotated[list[str] | None, Field(description="the block of lines to find, compared trimmed")] = None,
     before_lines: Annotated[list[str] | None, Field(description="lines right before the block")] = None,
     after_lines: list[str] | None = None,
