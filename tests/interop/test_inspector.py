@@ -50,9 +50,15 @@ def test_lists_the_safe_tools_sorted_and_none_that_writes_or_executes(inspect):
     assert {"write_file", "edit_file", "bash", "shell"}.isdisjoint(names)
 
 
-def test_finds_no_portability_problem_in_any_schema(inspect):
-    done = inspect("tools/list", "--strict")
-    assert done.code == 0, done.err
+@pytest.mark.parametrize("structured", ["true", "false"])
+def test_finds_no_portability_problem_in_any_schema(clients, endpoints, structured, tmp_path):
+    config = tmp_path / "inspector.json"
+    command, *args = [*endpoints.stdio, "--preset", "coder", "--set", f"structured_output={structured}"]
+    config.write_text(json.dumps({"mcpServers": {"tb": {"command": command, "args": args}}}))
+    listing = ("--method", "tools/list", "--format", "json")
+    done = clients.run("mcp-inspector", "--cli", "--config", str(config), "--server", "tb", *listing, "--strict")
+    assert (done.code, "warning" in done.err) == (0, False), done.err
+    assert len(done.json()["result"]["tools"]) > 50
 
 
 def test_reads_a_file(inspect):

@@ -16,6 +16,7 @@ from ..results import Text
 from ..services import Journal, Seen
 
 _SPECIAL = re.compile(r'[,"\r\n]')
+Cell = str | float | bool
 SHAPE = "rows is a list of lists, or a list of objects, of strings, numbers, booleans and null"
 
 
@@ -48,7 +49,7 @@ async def csv_write(
     journal: Journal,
     path: WritePath,
     rows: Annotated[
-        list[Any], Guard(checked, accepts=list[Any], raw=True), Field(description="lists, or objects by column")
+        list[Any], Guard(checked, accepts=list[list[Cell] | dict[str, Cell]], raw=True), Field(description="lists, or objects by column")
     ],
     headers: Annotated[list[str] | None, Field(description="else the keys of objects")] = None,
     expected_etag: Annotated[str | None, Field(description="refuse unless the file is in this state")] = None,
