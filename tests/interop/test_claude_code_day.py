@@ -101,8 +101,11 @@ def repository(tmp_path):
 def worked(clients, tmp_path, repository):
     """Return what Claude Code passes on of the answers to a script."""
 
+    home = tmp_path / "home"
+    home.mkdir()
+
     def run(script):
-        return [answer.text for answer in handed(clients, "claude", script, repository, tmp_path)]
+        return [answer.text for answer in handed(clients, "claude-code", script, repository, home)]
 
     return run
 

@@ -26,7 +26,9 @@ CALLS = {
 
 
 def script():
-    yield from CALLS.values()
+    for call in CALLS.values():
+        # Not `yield from`, which would send the answers to the values.
+        _ = yield call
 
 
 def png():
@@ -67,7 +69,7 @@ def kept(client, kind, answer):
         return found[1]
     if kind == "image":
         assert re.fullmatch(
-            {"claude": r"\[Image: source: \S+\]", "gemini": r"\[Tool .* image/png\]"}[client], answer.text
+            {"claude-code": r"\[Image: source: \S+\]", "gemini": r"\[Tool .* image/png\]"}[client], answer.text
         )
         return ""
     if client == "gemini":

@@ -49,7 +49,9 @@ async def csv_write(
     journal: Journal,
     path: WritePath,
     rows: Annotated[
-        list[Any], Guard(checked, accepts=list[list[Cell] | dict[str, Cell]], raw=True), Field(description="lists, or objects by column")
+        list[Any],
+        Guard(checked, accepts=list[list[Cell] | dict[str, Cell]], raw=True),
+        Field(description="lists, or objects by column"),
     ],
     headers: Annotated[list[str] | None, Field(description="else the keys of objects")] = None,
     expected_etag: Annotated[str | None, Field(description="refuse unless the file is in this state")] = None,
