@@ -9,7 +9,12 @@ from collections.abc import Collection, Iterable, Mapping
 OWN_PREFIX = "TOOLBOX_"
 """Variables of this server: settings, tokens, marks on processes."""
 
-OWN_NAMES = frozenset({"TAVILY_API_KEY", "BRAVE_API_KEY", "SEARXNG_URL"})
+OWN_NAMES = frozenset(
+    {
+        "TAVILY_API_KEY", "BRAVE_API_KEY", "SEARXNG_URL", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+        "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+    }
+)  # fmt: skip
 """Variables beside those of OWN_PREFIX that this server takes settings from, most of them secrets."""
 
 LOGIN_NAMES = frozenset(

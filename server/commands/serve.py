@@ -7,6 +7,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -37,7 +38,7 @@ def serve(config: Config, env: Mapping[str, str], err: IO[str]) -> int:
     start_log(config, err)
     hide(secret_variables(), os.environ)
     confine(config)
-    with force_exit_after() as on_stop:
+    with force_exit_after() as on_stop, _telemetry(config):
         return -anyio.run(_serve, config, env, err, on_stop)
 
 
@@ -70,6 +71,14 @@ async def _serve_http(config: Config, toolbox: Toolbox, err: IO[str], on_stop: C
         raise ConfigError(f"{config.transport} at {config.host}:{config.port}: {e.strerror or e}") from None
     except ValueError as e:
         raise ConfigError(f"{config.transport} at {config.host}:{config.port}: {e}") from None
+
+
+def _telemetry(config: Config) -> AbstractContextManager[None]:
+    if config.otel_endpoint is None:
+        return nullcontext()
+    from ..telemetry import exporting
+
+    return exporting(config.otel_endpoint)
 
 
 def confine(config: Config) -> None:

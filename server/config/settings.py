@@ -427,6 +427,11 @@ class Settings:
     records_max_rows: int = setting(integer(1), 100_000, "Records kept; older ones go.")
     records_max_days: int = setting(integer(1), 30, "Days for which records are kept.")
     tool_result_max_length: int = setting(integer(0), 10_000, "Characters of output in a record.")
+    otel_endpoint: str | None = setting(
+        nullable(text("an http or https URL without credentials", r"https?://[^\s@?#]+")),
+        None,
+        "OTLP/HTTP endpoint such as http://localhost:4318 that spans and metrics of requests go to; needs the extra otel.",
+    )
     transport: Literal["stdio", "http", "sse"] = setting(
         one_of("stdio", "http", "sse"), "stdio", "How clients connect.", flag="--transport"
     )
@@ -486,6 +491,7 @@ SECTIONS: Mapping[str, str] = MappingProxyType(
         "git_hooks": "Git",
         "http_timeout": "Web",
         "records": "Records",
+        "otel_endpoint": "Telemetry",
         "transport": "Transport",
         "terminal_blocklist": "Orbiter profile",
         "log_level": "Log",
