@@ -1,5 +1,6 @@
 """The parameter types of tools that start a program by name: never a shell line, only what the operator allows."""
 
+import difflib
 import json
 from collections.abc import Sequence
 from typing import Annotated
@@ -12,6 +13,20 @@ METACHARACTERS = ";&|<>$(){}[]*?!#~`\r\n\0"
 """No executable of an allowlist needs one, and with none of them a name means the same to every shell."""
 
 
+MAX_NAMED = 12
+"""Allowed commands that a refusal names; a guess."""
+
+INSTEAD = {
+    "rm": "delete_file deletes",
+    "rmdir": "delete_file deletes",
+    "wget": "download_file fetches",
+    "sh": "shell runs command lines, run_script scripts",
+    "bash": "shell runs command lines, run_script scripts",
+    "kill": "process_kill ends what process_start started",
+}
+"""What there is for commands that are often tried, for the hint."""
+
+
 def executable(raw: str, judging: GuardContext) -> str:
     """Insist on the plain name of an allowed command. `unsafe` lifts the rules on slashes and on the list."""
     if not raw.strip():
@@ -20,6 +35,10 @@ def executable(raw: str, judging: GuardContext) -> str:
     first, *words = raw.split()
     # A whole command line is the usual mistake, and then nothing has to be configured.
     split = f"the words after {first} belong into args" if words and first in allowed else None
+    if any(c in raw for c in ";&|<>"):
+        split = "shell takes a whole line"
+    elif (name := raw.rpartition("/")[2]) in allowed:
+        split = f"{name} without a folder is the project's own, if it has one"
     path = "/" in raw or "\\" in raw
     if path and not judging.unsafe:
         raise ToolError(
@@ -36,10 +55,18 @@ def executable(raw: str, judging: GuardContext) -> str:
     if (path or raw not in allowed) and not judging.override(f"command {raw}"):
         raise ToolError(
             Code.COMMAND_DENIED,
-            f"{_shown(raw)} is not an allowed command; allowed: {', '.join(allowed) or '(none)'}",
-            split or "allowed_commands in the configuration names what may run",
+            f"{_shown(raw)} is not an allowed command; {_those_allowed(raw, allowed)}",
+            split or INSTEAD.get(first) or "allowed_commands in the configuration names what may run",
         )
     return raw
+
+
+def _those_allowed(raw: str, allowed: Sequence[str]) -> str:
+    """Return the allowed commands, of many only those whose names are like the one that was asked for."""
+    if len(allowed) <= MAX_NAMED:
+        return f"allowed: {', '.join(allowed) or '(none)'}"
+    near = difflib.get_close_matches(raw[:100], allowed, 3)
+    return f"near: {', '.join(near)}" if near else f"the description names the {len(allowed)} that are"
 
 
 def arguments(raw: list[str], judging: GuardContext) -> list[str]:

@@ -27,6 +27,13 @@ LOGIN_PREFIXES = ("LC_", "ASDF_", "PYENV_", "NVM_", "VOLTA_", "SDKMAN_", "CONDA_
 """Of what a login shell sets, only what finds programs and their data is kept: the rest may be anybody's secret."""
 
 
+QUIET = {
+    "NPM_CONFIG_UPDATE_NOTIFIER": "false",
+    "NPM_CONFIG_FUND": "false",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+}
+"""Keeps package managers from advertising releases of themselves behind each answer; the operator's own values win."""
+
 PROJECT_BIN = (".venv/bin", "venv/bin", "node_modules/.bin")
 """Folders of a project that hold its own tools."""
 

@@ -212,9 +212,10 @@ class Sandbox:
                 self._chosen[key] = chosen
             return self._chosen[key][0]
 
-    async def works(self) -> bool:
-        """Return True where programs of this machine can be confined; the first time that is tried out."""
-        return not isinstance(await self.backend(LANGUAGES["python"]), NoSandbox)
+    async def works(self, folder: str) -> bool:
+        """Return True where programs can be confined and may still write a folder; the first time that is tried out."""
+        confines = not isinstance(await self.backend(LANGUAGES["python"]), NoSandbox)
+        return confines and not await to_thread.run_sync(_is_read_only, folder)
 
     async def doctor(self) -> dict[str, Probe]:
         """Return the verdict on each back end, by attacking it afresh. Fetches no images."""

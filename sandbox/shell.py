@@ -81,7 +81,7 @@ class ShellRunner:
         cwd: the base, where commands run unless told otherwise. host: the server's own environment, which says where shells are and which one is the user's. env: what
         commands get of it. base_env: what lies above env, or login for what a login shell sets. default: the name
         of the shell for calls that name none. output_bytes: how much of each stream is kept, from its end. sandbox:
-        where commands run, with the base writable and without what env holds of the host. auto: only where it works.
+        where commands run, with the base writable and without what env holds of the host. auto: only where that works.
         """
         self._auto = auto
         self._zygote = zygote
@@ -102,7 +102,7 @@ class ShellRunner:
 
     async def settled(self) -> "ShellRunner":
         """Return the same runner, in a sandbox or not, as was decided for this machine."""
-        if self._sandbox is None or not self._auto or await self._sandbox.works():
+        if self._sandbox is None or not self._auto or await self._sandbox.works(self._cwd):
             return self
         made = copy.copy(self)
         made._sandbox = None

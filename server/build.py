@@ -15,7 +15,7 @@ from ..safety.path_jail.roots import Roots
 from ..safety.policy import Policy
 from ..safety.web.policy import WebPolicy
 from ..sandbox.backends.container import ENGINE_VARIABLES
-from ..sandbox.environment import inherit, scrub, which
+from ..sandbox.environment import QUIET, inherit, scrub, which
 from ..sandbox.git import Git, GitSettings
 from ..sandbox.isolate.interpreter import find
 from ..sandbox.isolate.worker import Worker
@@ -104,7 +104,7 @@ async def build_server(
             records = await stack.enter_async_context(_records(config))
         settings = tool_settings(config, env)
         env = outside_roots(env, lambda folder: containing_root(Path(folder, "any"), roots.folders) is not None)
-        passed = scrub(env, config.env_passthrough)
+        passed = {**QUIET, **scrub(env, config.env_passthrough)}
         sandbox = Sandbox(sandbox_settings(config, env), roots=roots)
         stack.push_async_callback(sandbox.aclose)
         zygote = sandbox.zygote
@@ -126,7 +126,7 @@ async def build_server(
             zygote,
             cwd=base,
             host=env,
-            env=inherit(env) if config.shell_env == "inherit" else passed,
+            env={**QUIET, **inherit(env)} if config.shell_env == "inherit" else passed,
             base_env=config.shell_base_env,
             default=config.shell_default,
             output_bytes=config.shell_output_bytes,
@@ -166,7 +166,9 @@ async def build_server(
             git=git,
             sandbox=sandbox,
             owners=SessionStore(on_drop=forget),
-            toolchains=Toolchains(base, inherit(env), config.project_bin, config.project_tools, zygote=zygote),
+            toolchains=Toolchains(
+                base, {**QUIET, **inherit(env)}, config.project_bin, config.project_tools, zygote=zygote
+            ),
             processes=processes,
             shells=shells,
             shell_sessions=sessions,

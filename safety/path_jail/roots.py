@@ -385,8 +385,11 @@ class JailedPath:
         finally:
             os.close(fd)
         folded = {name.casefold(): name for name in sorted(names, reverse=True)}
-        close = difflib.get_close_matches(self.name.casefold()[:_SIMILAR_LENGTH], folded, n=_HINTS)
-        return [folder.child(folded[name]) for name in close]
+        sought = self.name.casefold()[:_SIMILAR_LENGTH]
+        stem = os.path.splitext(sought)[0]
+        # A short name is like every other with its extension.
+        stems = {name: os.path.splitext(name)[0] for name in difflib.get_close_matches(sought, folded, n=_HINTS)}
+        return [folder.child(folded[name]) for name in stems if difflib.get_close_matches(stem, [stems[name]])]
 
 
 class Writable:

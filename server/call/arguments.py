@@ -31,7 +31,7 @@ MEANT = tuple(
         "start_line offset start from_line line",
         "end_line end to_line",
         "glob include files file_pattern",
-        "limit max max_results max_count head_limit",
+        "limit count max max_results max_count head_limit n number",
         "max_depth depth levels",
         "source from src",
         "destination dest to target",

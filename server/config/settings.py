@@ -312,7 +312,7 @@ class Settings:
     shell_sandbox: bool | Literal["auto"] = setting(
         boolean_or("auto"),
         ToolSettings.shell_sandbox,
-        "Run shell commands in the sandbox, with the base writable; auto: where a sandbox works.",
+        "Run shell commands in the sandbox, with the base writable; auto: where a sandbox works and can write it.",
     )
     script_interpreters: Mapping[str, str] = setting(
         map_of(

@@ -52,6 +52,25 @@ def test_anything_but_the_exact_name_is_refused(command, sentence):
     assert (refused.value.code, refused.value.error) == ("command_denied", sentence)
 
 
+@each_row(
+    ("command", "sentence", "hint"),
+    [
+        ("rm", "not an allowed command; the description names the 40 that are", "delete_file deletes"),
+        ("tool12x", "not an allowed command; near: tool12", None),
+        ("git status", "not an allowed command; the description names the 40 that are", "the words after git belong into args"),
+        ("cat a | head", "contains '|'; a command is one name, no shell line", "shell takes a whole line"),
+        ("cat src/a | head", "contains a slash; only the name of a command is accepted", "shell takes a whole line"),
+        (".venv/bin/git", "contains a slash; only the name of a command is accepted", "git without a folder is the project's own"),
+    ],
+)  # fmt: skip
+def test_a_refusal_says_what_to_do_and_not_all_that_is_allowed(command, sentence, hint):
+    with pytest.raises(ToolError) as refused:
+        judged(command, allowed=("git", *(f"tool{number}" for number in range(39))))
+    assert sentence in refused.value.error
+    assert hint is None or hint in str(refused.value.hint)
+    assert len(refused.value.error) < 120
+
+
 def test_an_empty_list_allows_nothing():
     with pytest.raises(ToolError, match=r"allowed: \(none\)$"):
         judged("ls", allowed=())

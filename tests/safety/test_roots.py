@@ -377,6 +377,7 @@ def test_hints_at_the_same_name_elsewhere_in_the_root(tmp_path):
         "src/click/corse.py": "similar: src/click/core.py, src/click/cores.py",
         "lib/core.py/x": FIND,
         "once.py": FIND,
+        "src/click/nope.py": FIND,
         ".env": "similar: .ci/.env, .venv",
     }
     assert {path: hint(roots, path) for path in expected} == expected

@@ -1,6 +1,7 @@
 """write_file."""
 
 import binascii
+import os
 import stat
 from base64 import b64decode
 from typing import Annotated, Literal
@@ -10,6 +11,7 @@ from pydantic import Field
 from ...safety.errors import Code, ToolError
 from ...safety.path_jail.roots import JailedPath
 from ...safety.paths import UnsafeWritePath
+from ...safety.text import HEAD
 from ...safety.writes.atomic import Written, digested, locked
 from ...safety.writes.file_version import Data
 from ..base import Access, tool
@@ -40,12 +42,29 @@ async def write_file(
     known = expected_etag
     if known is None and overwrite:
         known = seen.etag(str(path.target().path))
-    written = await run_write(
-        lambda _: write_whole(path, data, known, expected_etag is not None, overwrite, create_parents, journal)
-    )
+    bare = encoding == "text" and b"\n" in data and b"\r\n" not in data
+
+    def write() -> tuple[Written, bool]:
+        lost = bare and _has_crlf(path)
+        return write_whole(path, data, known, expected_etag is not None, overwrite, create_parents, journal), lost
+
+    written, lost = await run_write(lambda _: write())
     seen.record(str(written.place.path), written.etag)
     done = "Created" if written.created else "Overwrote"
-    return Text(f"{done} {path.shown} ({len(data)} bytes)", meta={"etag": written.etag})
+    note = "; its lines ended in CRLF, these end in LF" if lost else ""
+    return Text(f"{done} {path.shown} ({len(data)} bytes{note})", meta={"etag": written.etag})
+
+
+def _has_crlf(place: JailedPath) -> bool:
+    """Return True where the first lines of a file that is there end in CRLF."""
+    try:
+        fd = place.open_file()
+    except (OSError, ToolError):
+        return False
+    try:
+        return b"\r\n" in os.pread(fd, HEAD, 0)
+    finally:
+        os.close(fd)
 
 
 def _bytes(content: str, encoding: str) -> bytes:

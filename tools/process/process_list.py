@@ -15,7 +15,7 @@ class ProcessList(Record):
     def rendered(self) -> str:
         """Return one line for each."""
         rows = [
-            f"{row.id}  {row.status}  pid {row.pid}  {row.age_seconds:.0f}s  {visible_name(row.command)}"
+            f"{row.id}{f' ({visible_name(row.name)})' if row.name else ''}  {row.status}  pid {row.pid}  {row.age_seconds:.0f}s  {visible_name(row.command)}"
             for row in self.processes
         ]
         return "\n".join(rows) or "no processes"

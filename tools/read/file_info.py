@@ -76,8 +76,11 @@ class FileInfo(Record):
     data: str | None = None
 
     def rendered(self) -> str:
-        """Return a line for each field that applies."""
-        fields = self.model_dump(by_alias=True)
+        """Return a line for each field that applies and does not follow from another."""
+        fields = self.model_dump(by_alias=True, exclude={"base_mime", "known", "method"})
+        if self.path is not None:
+            fields = {name: value for name, value in fields.items() if "extension" not in name}
+            fields["is_symlink"] = self.is_symlink or None
         return "\n".join(f"{name}: {_told(name, value)}" for name, value in fields.items() if value not in (None, ""))
 
 

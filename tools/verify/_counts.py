@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ...sandbox.process.runner import Finished
 
 NONE_RAN = "TESTS: none ran"
+DID_NOT_RUN = "TESTS DID NOT RUN"
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def headline(done: Finished, counts: Counts | None, seconds: float, *, nothing_r
     if nothing_ran or (counts is not None and counts.ran == 0 and done.exit_code == 0):
         return NONE_RAN
     if done.exit_code and (counts is None or counts.ran == 0) and (reason := _reason(done)):
-        return f"TESTS DID NOT RUN: {reason}"
+        return f"{DID_NOT_RUN}: {reason}"
     if counts is None or counts.ran == 0:
         return f"TESTS {'FAILED' if done.exit_code else 'PASSED'}: exit {done.exit_code}"
     # A script may swallow the status of its runner (`jest || true`), or fail behind tests that passed.

@@ -18,9 +18,9 @@ from ..blocking import run_read
 from ..results import Text
 from ..settings import ToolSettings
 from . import _counts as counting
-from ._counts import NONE_RAN, Counts, headline
+from ._counts import DID_NOT_RUN, NONE_RAN, Counts, headline
 from ._output import GoEvents, Summary, SummaryLines
-from ._run import Project, insist, nearest, operand, projects_below, report, written
+from ._run import Project, insist, nearest, operand, projects_below, report, without_frames, written
 
 Framework = Literal["rspec", "minitest", "pytest", "unittest", "npm", "cargo", "go"]
 
@@ -76,7 +76,19 @@ async def run_suite(suite: Suite, toolchains: Toolchains, settings: ToolSettings
         told = failed if done.exit_code and failed.strip() else printed.text
         return report(first, suite.argv, replace(done, stdout=replace(printed, text=told)), folder=suite.folder)
     note = suite.seeks if first == NONE_RAN else ""
+    if first.startswith(DID_NOT_RUN):
+        # The first line names the reason, and the frames below it are of the runner alone.
+        printed = replace(done.stdout, text=without_frames(done.stdout.text))
+        done = replace(done, stdout=printed, stderr=replace(done.stderr, text=without_frames(done.stderr.text)))
     return report(first, suite.argv, _without_noise(suite, done), note, folder=suite.folder)
+
+
+_PYTHON_TESTS = re.compile(r"test.*\.py|.*_test\.py")
+_FOR_PYTEST = re.compile(r"^(?:(?:async )?def test|(?:import|from) pytest\b)", re.MULTILINE)
+"""What only pytest runs: functions outside of a class."""
+
+SEEN_TESTS = 20
+"""Files of tests that are looked at to tell pytest from unittest; a guess."""
 
 
 def detect(project: Project) -> Framework | None:
@@ -95,9 +107,12 @@ def detect(project: Project) -> Framework | None:
         return "go"
     if _test_script(project.text("package.json")) is not None:
         return "npm"
-    if project.has_folder("tests") or any(n.startswith("test") and n.endswith(".py") for n in project.names()):
-        return "unittest"
-    return None
+    files = [name for name in project.names() if _PYTHON_TESTS.fullmatch(name)]
+    if project.has_folder("tests"):
+        files += [f"tests/{name}" for name in project.below("tests").names() if _PYTHON_TESTS.fullmatch(name)]
+    elif not files:
+        return None
+    return "pytest" if any(_FOR_PYTEST.search(project.text(name)) for name in files[:SEEN_TESTS]) else "unittest"
 
 
 def chosen(
@@ -130,7 +145,9 @@ def chosen(
         raise ToolError(
             Code.NO_TESTS,
             "nothing here says how its tests are run",
-            f"path: {', '.join(below)}" if below else f"framework: {', '.join(get_args(Framework))}",
+            f"path={' or path='.join(below)} runs the tests there"
+            if below
+            else f"framework: {', '.join(get_args(Framework))}",
         )
     return suite_of(wanted, project, path, filter, folder if folder and folder.parts else None, files)
 

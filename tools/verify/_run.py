@@ -30,6 +30,9 @@ NAMES_SEEN = 1000
 """Entries of a folder that are looked at to find out what language it holds; a guess."""
 
 
+_FRAMES = re.compile(r"((?:^[ \t]+(?:from|at) [^\n]*\n){2})((?:^[ \t]+(?:from|at) [^\n]*(?:\n|\Z)){2,})", re.MULTILINE)
+"""A backtrace of Ruby or Node: a line for each frame."""
+
 MARKERS = (
     "pyproject.toml", "setup.cfg", "setup.py", "tox.ini", "pytest.ini", "package.json", "Cargo.toml", "go.mod", "Gemfile", "Rakefile",
     ".rspec", ".rubocop.yml", ".standard.yml", "ruff.toml", ".ruff.toml",
@@ -60,6 +63,11 @@ def report(
 
     cut = form(replace(done, stdout=replace(done.stdout, text=shorter))) if shorter is not None else None
     return Report(form(done), more, shorter=cut)
+
+
+def without_frames(text: str) -> str:
+    """Return text with the first two frames of each backtrace, and how many more there are."""
+    return _FRAMES.sub(lambda found: f"{found[1]}    ... {found[2].count(chr(10))} more frames\n", text)
 
 
 def insist(path: JailedPath, selector: str = "(?!)") -> None:
@@ -122,6 +130,10 @@ class Project:
     def has_folder(self, name: str) -> bool:
         """Return True if there is a folder of this name."""
         return os.path.isdir(os.path.join(self._base, name))
+
+    def below(self, name: str) -> "Project":
+        """Return a folder in the base."""
+        return Project(os.path.join(self._base, name))
 
     def names(self) -> list[str]:
         """Return the names in the base."""

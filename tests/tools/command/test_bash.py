@@ -67,9 +67,10 @@ async def test_the_refusal_lists_what_is_allowed(call):
         ("cat -n a.txt", "the words after cat belong into args"),
         ("cat src/a.txt", "the words after cat belong into args"),
         ("cat *.txt", "put the arguments into args, each as it is; shell takes a whole line"),
-        ("rm -rf x", "allowed_commands in the configuration names what may run"),
-        ("rm", "allowed_commands in the configuration names what may run"),
-        ("src/cat", "name an executable on the PATH"),
+        ("rm -rf x", "delete_file deletes"),
+        ("rm", "delete_file deletes"),
+        ("nosuch", "allowed_commands in the configuration names what may run"),
+        ("src/cat", "cat without a folder is the project's own, if it has one"),
         ("cat;ls", "put the arguments into args, each as it is; shell takes a whole line"),
     ],
 )

@@ -189,3 +189,16 @@ async def test_what_changes_while_it_is_overwritten_is_not_lost_for_undo(call, p
     assert await call.code("write_file", path="f", content="new") == "file_changed"
     assert (project / "f").read_text() == "theirs"
     assert os.listdir(project) == ["f"]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("a\nb\n", "Overwrote a.txt (4 bytes; its lines ended in CRLF, these end in LF)"),
+        ("a\r\nb\r\n", "Overwrote a.txt (6 bytes)"),
+        ("a", "Overwrote a.txt (1 bytes)"),
+    ],
+)
+async def test_line_ends_that_are_lost_are_told(call, project, content, told):
+    (project / "a.txt").write_bytes(b"x\r\ny\r\n")
+    assert (await call("write_file", path="a.txt", content=content)).startswith(told)

@@ -5,7 +5,7 @@ async def test_lists_running_and_ended_ones(call, start, ended):
     await start("sleep", "60", name="nap")
     await ended(await start("sh", "-c", "exit 3"))
     first, second = (await call("process_list")).splitlines()
-    assert re.fullmatch(r"proc_1  running  pid \d+  \d+s  sleep 60", first)
+    assert re.fullmatch(r"proc_1 \(nap\)  running  pid \d+  \d+s  sleep 60", first)
     assert re.fullmatch(r"proc_2  exited  pid \d+  \d+s  sh -c 'exit 3'", second)
     rows = (await call.result("process_list", {})).structured_content["processes"]
     assert [(row["id"], row.get("name"), row["status"], row.get("exit_code")) for row in rows] == [

@@ -294,7 +294,7 @@ async def test_the_nearest_project_decides_framework_and_folder(call, fake, file
         "lib/spec/a_spec.rb:3": ("rspec --no-color --format progress spec/a_spec.rb:3   (in lib)", "lib"),
     }
     refused = await call("run_tests")
-    assert (refused["code"], refused["hint"]) == ("no_tests", "path: api, lib, web")
+    assert (refused["code"], refused["hint"]) == ("no_tests", "path=api or path=lib or path=web runs the tests there")
 
 
 @pytest.mark.parametrize(
@@ -341,6 +341,35 @@ async def test_what_cannot_be_chosen_by_name_is_refused(call, files):
 async def test_what_kept_tests_from_running_is_the_headline(call, fake, framework, program, said, reason):
     fake(program, f"cat <<'EOF' >&2\n{said}\nEOF\nexit 127\n")
     assert lines(await call("run_tests", framework=framework))[0] == f"TESTS DID NOT RUN: {reason}"
+
+
+async def test_frames_of_a_runner_that_did_not_start_are_counted(call, fake):
+    frames = "".join(f"\tfrom /usr/lib/{name}.rb:1:in `load'\n" for name in "abcdefgh")
+    fake("rspec", f"cat <<'EOF' >&2\nrequire: cannot load such file -- rspec/core (LoadError)\n{frames}EOF\nexit 1\n")
+    answer = lines(await call("run_tests", framework="rspec"))
+    assert answer[-3:] == [
+        "\tfrom /usr/lib/a.rb:1:in `load'",
+        "\tfrom /usr/lib/b.rb:1:in `load'",
+        "    ... 6 more frames",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "framework"),
+    [
+        ("test_a.py", "def test_a(): pass\n", "pytest"),
+        ("a_test.py", "async def test_a(): pass\n", "pytest"),
+        ("tests/test_a.py", "import pytest\nclass TestA: pass\n", "pytest"),
+        ("test_a.py", "import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n", "unittest"),
+    ],
+)
+async def test_what_only_pytest_runs_is_run_by_it(call, project, fake, name, text, framework):
+    for program in ("pytest", "python3"):
+        fake(program, "exit 0\n")
+    file = project / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    assert framework in lines(await call("run_tests"))[1]
 
 
 async def test_a_status_behind_tests_that_passed_is_told(call, fake):
