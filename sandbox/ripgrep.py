@@ -25,7 +25,7 @@ QUIET = (
     # A large file is read piece by piece and does not count as memory of the search.
     "--no-mmap",
     "--no-config",
-    "--no-messages",
+    "--no-ignore-messages",
     "--color=never",
     "--no-ignore-global",
     "--no-ignore-exclude",

@@ -93,8 +93,8 @@ class Walk:
     look up the size of each file that is yielded. show_ignored: yield folders of ignored_dirs and `.git`, which are
     not entered all the same. stop: asked now and then whether to give up.
 
-    ToolError not_a_directory, path_denied at the first step; a folder below that cannot be read is counted in
-    unreadable. After the end, cut says why the walk stopped early, or is None.
+    ToolError not_a_directory, path_denied at the first step; folders below that cannot be read, or not to
+    their end, are in unreadable. After the end, cut says why the walk stopped early, or is None.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Walk:
     ) -> None:
         self.top = place.target()
         self.cut: str | None = None
-        self.unreadable = 0
+        self.unreadable: list[str] = []
         self._ignored = frozenset(ignored_dirs)
         self._gitignore = gitignore
         self._hidden = hidden
@@ -165,7 +165,7 @@ class Walk:
                         try:
                             opened = self._enter(row, fd)
                         except (ToolError, OSError):
-                            self.unreadable += 1
+                            self.unreadable.append(row.path)
                             continue
                         if opened:
                             way.append(opened)
@@ -304,7 +304,7 @@ class Walk:
         except OSError:
             if not prefix:
                 raise
-            self.unreadable += 1
+            self.unreadable.append(folder.path)
         rows.sort(key=_KEY)
         return rows, self._sizes and not sized
 

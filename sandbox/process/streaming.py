@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import asynccontextmanager
 
 from ...safety.text import clean
-from .capture import Capture, HeadTailBuffer
+from .capture import Capture, HeadTailBuffer, Stream
 from .child import CHUNK, DRAIN, GRACE, ChildProcess, Ended, Feeder, read_ready
 from .spawn import spawn
 
@@ -40,9 +40,9 @@ class Streaming:
         self._program.kill()
 
     @property
-    def stderr_tail(self) -> str:
+    def stderr(self) -> Stream:
         """What the program wrote to stderr so far, cut in the middle."""
-        return self._errors.done(clean).text
+        return self._errors.done(clean)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield stdout as it comes, a little of it some milliseconds later.

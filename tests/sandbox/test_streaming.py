@@ -91,7 +91,7 @@ async def test_a_stream_keeps_what_went_to_stderr():
     async with stream(["sh", "-c", "echo bad >&2; echo a; exit 2"], cwd="/", env=ENV, timeout=60) as reading:
         assert [line async for line in reading.lines()] == [b"a"]
         assert (await reading.wait()).status == 2
-        assert reading.stderr_tail == "bad\n"
+        assert reading.stderr.text == "bad\n"
 
 
 async def test_a_stream_whose_orphan_holds_the_pipe_ends():

@@ -17,6 +17,7 @@ from ...safety.writes.atomic import read_whole
 from ...sandbox.isolate.worker import Worker, WorkerFailure
 from ..blocking import IsCancelled, run_read
 from ..progress import Progress
+from ..search import left_out
 from ..settings import ToolSettings
 from ._file import MAX_BYTES, SECONDS, head_of
 from ._languages import language_of, language_of_head
@@ -135,7 +136,7 @@ async def tree(
         ignored_dirs=() if include_ignored else settings.ignored_dirs,
         gitignore=settings.respect_gitignore and not include_ignored,
     )
-    sources, root = await run_read(partial(_sources, walk)), folder.target().absolute
+    (sources, large), root = await run_read(partial(_sources, walk)), folder.target().absolute
     found: dict[str, Parsed] = {}
     missing: list[Source] = []
     for source in sources:
@@ -146,13 +147,15 @@ async def tree(
             found[source.path] = known
     batches = _batches(missing)
     done = len(found)
+    unread: list[str] = []
 
     async def lane() -> None:
         nonlocal done
         for batch in batches:
             if time.monotonic() > deadline:
                 return
-            contents = await run_read(partial(_read, walk.top, batch))
+            contents, refused = await run_read(partial(_read, walk.top, batch))
+            unread.extend(refused)
             for source, outline in await _outlined(parser, contents):
                 found[source.path] = outline
                 outlines.keep(root, source, outline)
@@ -162,24 +165,22 @@ async def tree(
     async with asyncio.TaskGroup() as group:
         for _ in range(LANES):
             group.create_task(lane())
-    notes = [f"... (stopped after {walk.cut})"] if walk.cut else []
-    if len(found) < len(sources):
-        notes.append(
-            f"... ({len(sources) - len(found)} of {len(sources)} files are left out: {TREE_SECONDS:g} s are over)"
-        )
+    notes = left_out.notes(walk)
+    if left := len(sources) - len(found) - len(unread):
+        notes.append(f"... ({left} of {len(sources)} files are left out: {TREE_SECONDS:g} s are over)")
     slow = [source.path for source in sources if found.get(source.path, ("", 0))[1] == -1]
-    if slow:
-        notes.append(
-            f"... (too much to parse: {', '.join(map(visible_name, slow[:5]))}{' and others' if len(slow) > 5 else ''})"
-        )
+    notes += left_out.note(left_out.UNREADABLE, unread)
+    notes += left_out.note(f"above {MAX_BYTES >> 20} MiB", large)
+    notes += left_out.note("too much to parse", slow)
     shown = walk.top.shown
     prefix = "" if shown == "." else shown.rstrip("/") + "/"
     return Tree(prefix, [(source, found[source.path]) for source in sources if source.path in found], tuple(notes))
 
 
-def _sources(walk: Walk, stop: IsCancelled) -> list[Source]:
-    """Return the files below a folder whose language is known."""
+def _sources(walk: Walk, stop: IsCancelled) -> tuple[list[Source], list[str]]:
+    """Return the files below a folder whose language is known, and the paths of those that are too large."""
     out: list[Source] = []
+    large: list[str] = []
     for entry in walk:
         if entry.kind != "file":
             continue
@@ -194,9 +195,11 @@ def _sources(walk: Walk, stop: IsCancelled) -> list[Source]:
             status = walk.at(entry).stat()
         except ToolError:
             continue
-        if status is not None and status.st_size <= MAX_BYTES:
+        if status is not None and status.st_size > MAX_BYTES:
+            large.append(entry.path)
+        elif status is not None:
             out.append(Source(entry.path, language, (status.st_mtime_ns, status.st_size, status.st_ino)))
-    return out
+    return out, large
 
 
 def _batches(sources: Sequence[Source]) -> Iterator[list[Source]]:
@@ -212,8 +215,10 @@ def _batches(sources: Sequence[Source]) -> Iterator[list[Source]]:
         yield batch
 
 
-def _read(top: JailedPath, batch: Sequence[Source], stop: IsCancelled) -> list[tuple[Source, bytes]]:
+def _read(top: JailedPath, batch: Sequence[Source], stop: IsCancelled) -> tuple[list[tuple[Source, bytes]], list[str]]:
+    """Return the content of some files, and the paths of those that could not be read."""
     out: list[tuple[Source, bytes]] = []
+    unread: list[str] = []
     for source in batch:
         place = top
         for name in source.path.split("/"):
@@ -221,10 +226,10 @@ def _read(top: JailedPath, batch: Sequence[Source], stop: IsCancelled) -> list[t
         try:
             out.append((source, read_whole(place, MAX_BYTES)[0]))
         except ToolError:
-            out.append((source, b""))
+            unread.append(source.path)
         if stop():
             break
-    return out
+    return out, unread
 
 
 async def _outlined(parser: Worker, contents: list[tuple[Source, bytes]]) -> list[tuple[Source, Parsed]]:

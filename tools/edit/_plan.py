@@ -28,6 +28,7 @@ BATCH = 8 * 2**20
 
 NOT_UTF8 = "not valid UTF-8"
 UNREADABLE = "not readable"
+ABOVE = f"above {scope.MAX_BYTES >> 20} MiB"
 PROTECTED = "protected"
 
 Replacement = tuple[int, bytes | None]
@@ -160,6 +161,7 @@ class Files:
                 file = _read(self.walk.at(entry))
             except ToolError as refused:
                 self._found.left_out[UNREADABLE] += refused.code is Code.PATH_DENIED
+                self._found.left_out[ABOVE] += refused.code is Code.TOO_LARGE
                 continue
             if file and not is_binary(file.data[:HEAD]):
                 yield file
@@ -219,7 +221,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _read(place: JailedPath) -> File | None:
-    """Read a file; None where it is larger than what is searched."""
+    """Read a file; None for one that is larger than what is searched and binary. ToolError too_large for one that is text."""
     fd = place.open_file()
     try:
         now = time.time_ns()
@@ -231,6 +233,8 @@ def _read(place: JailedPath) -> File | None:
         raise refusal(e, place.shown) from None
     finally:
         os.close(fd)
+    if len(data) > scope.MAX_BYTES and not is_binary(bytes(data[:HEAD])):
+        raise ToolError(Code.TOO_LARGE, ABOVE)
     if len(data) > scope.MAX_BYTES:
         return None
     whole = bytes(data)

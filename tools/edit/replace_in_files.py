@@ -15,6 +15,7 @@ from ...sandbox.isolate.worker import Worker, WorkerFailure, WorkerTimeout
 from ..base import Access, tool
 from ..blocking import check_cancelled, run_read, run_write
 from ..results import Text
+from ..search.left_out import notes
 from ..search.scope import WALK_DEADLINE, WALK_SECONDS, Scope
 from ..services import Journal, Parser, Progress, Seen, Settings
 from ..settings import ToolSettings
@@ -75,7 +76,7 @@ async def replace_in_files(
     same = sum(hit.change is None for hit in found.hits)
     if same and pattern != replacement:
         found.left_out[SAME] = same
-    return Text(_told(found, pattern, files.walk.cut, dry_run=dry_run), "narrow the path or the glob")
+    return Text(_told(found, pattern, notes(files.walk), dry_run=dry_run), "narrow the path or the glob")
 
 
 def _scope(path: JailedPath, glob: str, settings: ToolSettings, include_ignored: bool) -> Scope:
@@ -142,7 +143,7 @@ async def _in_worker(replaced: _Worker, progress: Progress, files: Files, found:
         await progress(found.looked_at, None, f"{len(found.hits)} files to change")
 
 
-def _told(found: Plan, pattern: str, cut: str | None, *, dry_run: bool) -> str:
+def _told(found: Plan, pattern: str, more: list[str], *, dry_run: bool) -> str:
     count = sum(hit.count for hit in found.hits)
     done = "Would replace" if dry_run else "Replaced"
     lines = [f"no matches for {pattern}"]
@@ -154,6 +155,4 @@ def _told(found: Plan, pattern: str, cut: str | None, *, dry_run: bool) -> str:
     lines += [
         f"... ({files} file(s) left as they are: {why})" for why, files in sorted(found.left_out.items()) if files
     ]
-    if cut:
-        lines.append(f"... (stopped after {cut})")
-    return "\n".join(lines)
+    return "\n".join([*lines, *more])

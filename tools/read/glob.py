@@ -13,6 +13,7 @@ from ..base import Access, tool
 from ..blocking import IsCancelled, run_read
 from ..results import Text
 from ..search.globs import Glob, compiled, expanded
+from ..search.left_out import notes
 from ..search.scope import WALK_DEADLINE, IncludeHidden
 from ..services import Settings
 from ..settings import ToolSettings
@@ -36,8 +37,11 @@ async def glob(
     wanted = compiled(whole, hidden=include_hidden)
 
     def found(stop: IsCancelled) -> str:
-        if hits := _found(base, wanted, settings, include_ignored, stop):
-            return hits
+        hits, more = _found(base, wanted, settings, include_ignored, stop)
+        if hits:
+            return "\n".join([*hits, *more])
+        if more:
+            return "\n".join([f"no matches for {pattern} in what was searched", *more])
         also = near(base, whole, settings, stop, include_hidden=include_hidden, include_ignored=include_ignored)
         return f"no matches for {pattern}{also}"
 
@@ -48,8 +52,10 @@ def _leaves(pattern: str) -> bool:
     return pattern.startswith("/") or ".." in pattern.split("/")
 
 
-def _found(base: JailedPath, wanted: Glob, settings: ToolSettings, include_ignored: bool, stop: IsCancelled) -> str:
-    """Return a line for each file; empty where there is none."""
+def _found(
+    base: JailedPath, wanted: Glob, settings: ToolSettings, include_ignored: bool, stop: IsCancelled
+) -> tuple[list[str], list[str]]:
+    """Return a line for each file, and lines that say what is missing."""
     top = base.target()
     walk = Walk(
         base,
@@ -67,11 +73,9 @@ def _found(base: JailedPath, wanted: Glob, settings: ToolSettings, include_ignor
         if entry.kind == "symlink" and not _leads_to_file(replace(walk.at(entry), links=Links.FOLLOW)):
             continue
         if len(hits) == MAX_HITS:
-            return "\n".join([*hits, f"... (truncated at {MAX_HITS} matches)"])
+            return hits, [f"... (truncated at {MAX_HITS} matches)"]
         hits.append(prefix + visible_name(entry.path))
-    if walk.cut:
-        hits.append(f"... (stopped after {walk.cut})")
-    return "\n".join(hits)
+    return hits, notes(walk)
 
 
 def _leads_to_file(link: JailedPath) -> bool:

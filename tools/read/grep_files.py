@@ -59,11 +59,13 @@ async def grep_files(
     scope = await run_read(
         lambda _: Scope.of(path, glob, settings, include_ignored=include_ignored, include_hidden=include_hidden)
     )
-    found = await search.search(sought, scope, target, ripgrep, parser, progress)
+    found, more = await search.search(sought, scope, target, ripgrep, parser, progress)
     if not found and scope.file is not None and target != "path":
         await run_read(lambda _: _insist_on_text(path))
-    none = f"no matches for {sought.shown}" + ("; multiline=true searches across lines" if sought.might_span else "")
-    return Text(found or none, "narrow the path, the glob or the pattern")
+    if not found:
+        none = f"no matches for {sought.shown}" + (" in what was searched" if more else "")
+        found = [none + ("; multiline=true searches across lines" if sought.might_span else "")]
+    return Text("\n".join(found + more), "narrow the path, the glob or the pattern")
 
 
 def _insist_on_text(path: JailedPath) -> None:

@@ -13,6 +13,7 @@ from ..base import Access, tool
 from ..blocking import IsCancelled, run_read
 from ..results import Text
 from ..search.globs import compiled
+from ..search.left_out import notes
 from ..search.scope import WALK_DEADLINE, IncludeHidden, is_hidden
 from ..services import Settings
 from ._nearby import MAX_ENTRIES, MAX_SECONDS
@@ -46,10 +47,10 @@ async def list_directory(
         found = (entry for entry in walk if wanted is None or wanted(entry.name))
         row = _row if sizes else _unsized_row
         rows = "\n".join([row(entry) for entry in islice(found, MAX_ROWS)])
-        cut = f"first {MAX_ROWS} entries shown" if next(found, None) else walk.cut and f"stopped after {walk.cut}"
-        if cut:
-            return f"{rows}\n... ({cut})" if rows else f"... ({cut})"
-        return rows or _nothing(walked(stop, max_entries=MAX_ENTRIES, max_seconds=MAX_SECONDS), pattern)
+        more = [f"... (first {MAX_ROWS} entries shown)"] if next(found, None) else notes(walk)
+        if not rows and not walk.cut:
+            rows = _nothing(walked(stop, max_entries=MAX_ENTRIES, max_seconds=MAX_SECONDS), pattern)
+        return "\n".join([rows, *more] if rows else more)
 
     return Text(await run_read(listed), "narrow the path or give a pattern")
 

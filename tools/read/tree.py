@@ -6,6 +6,7 @@ from ...safety.text import visible_name
 from ..base import Access, tool
 from ..blocking import IsCancelled, run_read
 from ..results import Text
+from ..search.left_out import notes
 from ..search.scope import WALK_DEADLINE, IncludeHidden
 from ..services import Settings
 
@@ -40,8 +41,6 @@ async def tree(
                 return "\n".join([*rows, f"... (truncated at {MAX_ENTRIES} entries)"])
             mark = {"dir": "/", "symlink": "@"}.get(entry.kind, "")
             rows.append("  " * entry.depth + visible_name(entry.name) + mark)
-        if walk.cut:
-            rows.append(f"... (stopped after {walk.cut})")
-        return "\n".join(rows)
+        return "\n".join([*rows, *notes(walk)])
 
     return Text(await run_read(drawn), "narrow the path or lower max_depth")

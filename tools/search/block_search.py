@@ -10,7 +10,7 @@ from .matches import Found, block_rows
 from .query import Query
 from .regex_search import read_searchable
 from .ripgrep import Rg
-from .scope import WALK_SECONDS, Scope
+from .scope import WALK_SECONDS
 
 FILES_AT_A_TIME = 200
 
@@ -26,7 +26,7 @@ async def blocks(query: Query, rg: Rg, progress: Progress, limit: int) -> Found:
         if not rg.left:
             found.cut = f"{WALK_SECONDS:g} s"
             break
-        await run_read(partial(_look, query, block, rg.scope, paths[at : at + FILES_AT_A_TIME], found, limit))
+        await run_read(partial(_look, query, block, rg, paths[at : at + FILES_AT_A_TIME], found, limit))
         await progress(min(at + FILES_AT_A_TIME, len(paths)), len(paths), f"{found.matches} matches")
         if found.stopped:
             break
@@ -34,11 +34,12 @@ async def blocks(query: Query, rg: Rg, progress: Progress, limit: int) -> Found:
 
 
 def _look(
-    query: Query, block: list[str], scope: Scope, paths: list[str], found: Found, limit: int, stop: IsCancelled
+    query: Query, block: list[str], rg: Rg, paths: list[str], found: Found, limit: int, stop: IsCancelled
 ) -> None:
+    scope, missed = rg.scope, rg.missed
     wanted = [line.casefold() for line in block] if query.ignore_case else block
     for path in paths:
-        data = read_searchable(scope, path)
+        data = read_searchable(scope, path, missed)
         if stop() or found.stopped:
             return
         if data is None or is_binary(data[:HEAD]):

@@ -5,13 +5,14 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from functools import partial
 
 from ...safety.errors import Code, ToolError
+from ...safety.text import HEAD, is_binary
 from ...sandbox.isolate.worker import Worker, WorkerFailure, WorkerTimeout
 from ..blocking import IsCancelled, run_read
 from ..progress import Progress
 from .matches import Row
 from .query import Query, sendable
 from .regex_worker import File, matches_in, runaway
-from .ripgrep import Cut, Rg
+from .ripgrep import Cut, Missed, Rg
 from .scope import MAX_BYTES, WALK_SECONDS, Scope
 
 _AT_ONCE = 2**16  # bytes in which ripgrep looks for a NUL before it searches them
@@ -31,7 +32,7 @@ async def search(query: Query, rg: Rg, worker: Worker, progress: Progress, limit
     while done < len(paths) and matches <= limit:
         if not rg.left:
             return rows, f"{WALK_SECONDS:g} s"
-        batch, took = await run_read(partial(_read, rg.scope, paths[done:]))
+        batch, took = await run_read(partial(_read, rg, paths[done:]))
         done += took
         try:
             found = await in_worker(worker, query, batch, limit + 1 - matches, rg.left)
@@ -72,12 +73,12 @@ async def in_worker(worker: Worker, query: Query, files: list[File], limit: int,
     return [Row(*match) for match in found]
 
 
-def _read(scope: Scope, paths: list[str], stop: IsCancelled) -> tuple[list[File], int]:
+def _read(rg: Rg, paths: list[str], stop: IsCancelled) -> tuple[list[File], int]:
     """Read files until a batch is full; return them, and how many paths that took."""
     out: list[File] = []
     size = 0
     for count, path in enumerate(paths, 1):
-        data = read_searchable(scope, path)
+        data = read_searchable(rg.scope, path, rg.missed)
         if data is not None:
             out.append((path, data))
             size += len(data)
@@ -86,8 +87,8 @@ def _read(scope: Scope, paths: list[str], stop: IsCancelled) -> tuple[list[File]
     return out, len(paths)
 
 
-def read_searchable(scope: Scope, path: str) -> bytes | None:
-    """Return the bytes of a file below the scope's folder, or None for what is not searched.
+def read_searchable(scope: Scope, path: str, missed: Missed) -> bytes | None:
+    """Return the bytes of a file below the scope's folder, or None for what is not searched, of which missed takes note.
 
     ToolError too_large where it is the one file of the scope.
     """
@@ -96,7 +97,9 @@ def read_searchable(scope: Scope, path: str) -> bytes | None:
         place = place.child(name)
     try:
         fd = place.open_file()
-    except ToolError:
+    except ToolError as refused:
+        if refused.code is Code.PATH_DENIED:
+            missed.unreadable.add(path)
         return None
     try:
         data = bytearray()
@@ -107,6 +110,8 @@ def read_searchable(scope: Scope, path: str) -> bytes | None:
     if len(data) <= MAX_BYTES:
         return bytes(data) if scope.file is not None else _before_nul(bytes(data))
     if scope.file is None:
+        if not is_binary(bytes(data[:HEAD])):
+            missed.large.add(path)
         return None
     raise ToolError(
         Code.TOO_LARGE,

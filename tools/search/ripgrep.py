@@ -1,19 +1,25 @@
 """What ripgrep finds: rows, counts, files. Read as a stream and stopped at the cap."""
 
+import asyncio
+import os
 import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from ...safety.errors import Code, ToolError
+from ...safety.path_jail.roots import JailedPath
 from ...safety.path_jail.tree_walk import MAX_ENTRIES
-from ...safety.text import HEAD, visible_name
+from ...safety.text import HEAD, is_binary, visible_name
 from ...sandbox.process.child import Ended
 from ...sandbox.process.streaming import Streaming
 from ...sandbox.ripgrep import Ripgrep
+from ..blocking import IsCancelled, run_read
 from ..progress import Progress
+from .left_out import UNREADABLE, note
 from .matches import Row, excerpt
 from .query import Query, sendable
 from .scope import MAX_BYTES, WALK_SECONDS, RgScope, Scope
@@ -29,9 +35,16 @@ LONGEST = MAX_BYTES + 2**16
 MAX_WHOLE = 64 << 20
 """Bytes of a file that is held whole, for a match over lines."""
 
+MAX_LISTED = 64 << 20
+"""Bytes of paths among which files that are too large are looked for; a guess: a million paths."""
+
 LINE = re.compile(rb"(\d+)(?::(\d+):|-)")
 
 _NO_FOLDER = "rg: failed to get current working directory"
+
+_UNREAD = re.compile(rb"^rg: (\./.+): [^\n]+ \(os error (\d+)\)$", re.MULTILINE)
+"""What ripgrep says of a file or folder that it could not read."""
+_GONE = (b"2", b"20")  # ENOENT, ENOTDIR: it was removed meanwhile
 
 _NUL = re.compile(
     rb"(\./.+): (?:WARNING: stopped searching binary file after match|binary file matches)"
@@ -42,6 +55,27 @@ _NUL = re.compile(
 
 Cut = str | None
 """Why a search ended early, or None."""
+
+
+@dataclass
+class Missed:
+    """What a search passed over, relative to the folder of the scope: files that are too large, and what could not be read.
+
+    more: others could not be read either. cut: why what is too large was not looked for to the end, or None.
+    """
+
+    large: set[str] = field(default_factory=set)
+    unreadable: set[str] = field(default_factory=set)
+    more: bool = False
+    cut: Cut = None
+
+    def notes(self) -> list[str]:
+        """Return the lines of an answer that say so."""
+        return [
+            *([f"... (stopped after {self.cut})"] if self.cut else []),
+            *note(f"above {MAX_BYTES >> 20} MiB, not searched", sorted(self.large)),
+            *note(UNREADABLE, sorted(self.unreadable), more=self.more),
+        ]
 
 
 def _key(path: str, full: bool) -> str:
@@ -63,6 +97,7 @@ class Rg:
     scope: Scope
     within: RgScope
     until: float
+    missed: Missed = field(default_factory=Missed)
 
     @classmethod
     def of(cls, program: Ripgrep, scope: Scope) -> "Rg":
@@ -96,6 +131,27 @@ class Rg:
                     "a pattern within lines is searched for in a file of any size",
                 )
         return await self._sorted_rows(query, progress, limit)
+
+    async def find_large(self) -> None:
+        """Take note of the text files that the scope means and that are too large to be searched."""
+        every, bounded = await asyncio.gather(self._listed(), self._listed(f"--max-filesize={MAX_BYTES}"))
+        self.missed.large |= await run_read(partial(self._large_texts, every - bounded))
+
+    async def _listed(self, *arguments: str) -> set[bytes]:
+        """Return the paths of all files as ripgrep reports them; taken as a whole, since a path by itself takes Python longer."""
+        listed = bytearray()
+        async with self.run("--files", *arguments) as run:
+            async for chunk in run.chunks():
+                listed += chunk
+                if len(listed) > MAX_LISTED:
+                    self.missed.cut = f"{MAX_LISTED >> 20} MiB of names"
+                    return set()
+            self.missed.cut = self.missed.cut or self._judged(run, await run.wait(), "")
+        return {*bytes(listed).removesuffix(b"\0").split(b"\0")}
+
+    def _large_texts(self, paths: set[bytes], stop: IsCancelled) -> set[str]:
+        meant = (name for path in paths if self.scope.meant(name := self.within.name(path)))
+        return {name for name in meant if not stop() and _is_large_text(self.scope.below(name))}
 
     async def _sorted_rows(self, query: Query, progress: Progress, limit: int) -> tuple[list[Row], Cut]:
         arguments = [
@@ -148,7 +204,7 @@ class Rg:
                         return found, True, None
                     if progress.wanted:
                         await progress(matches, None, f"{matches} matches")
-            return found, False, _judged(run, await run.wait(), query.shown)
+            return found, False, self._judged(run, await run.wait(), query.shown)
 
     def _row(self, path: bytes, rest: bytes) -> Row | None:
         head = LINE.match(rest)
@@ -193,7 +249,7 @@ class Rg:
                     if full:
                         break
                 else:
-                    cut = _judged(run, await run.wait(), query.shown)
+                    cut = self._judged(run, await run.wait(), query.shown)
             if cut and len(found) < limit:
                 found = before or found
             if not full:
@@ -205,6 +261,24 @@ class Rg:
         """Return the files of the scope that hold a text, sorted."""
         arguments = ["--fixed-strings", *(["--ignore-case"] if ignore_case else []), f"--regexp={sendable(line)}"]
         return await self._names(line, *arguments, f"--max-filesize={MAX_BYTES}", "--files-with-matches")
+
+    def _judged(self, run: Streaming, ended: Ended, pattern: str) -> Cut:
+        """Return why a search ended early; ToolError bad_pattern where ripgrep refused the pattern, unavailable where it failed."""
+        if run.timed_out:
+            return f"{WALK_SECONDS:g} s"
+        if ended.status == 2 and (message := run.stderr.text.strip()):
+            if message.startswith(_NO_FOLDER):
+                raise ToolError(Code.NOT_A_DIRECTORY, "the folder was removed while it was searched")
+            # It names no file before it has read the pattern.
+            if not message.startswith("rg: ./"):
+                raise _refused(pattern, message)
+            told = _UNREAD.findall(run.stderr.raw)
+            self.missed.unreadable |= {self.within.name(path) for path, why in told if why not in _GONE}
+            self.missed.more = self.missed.more or run.stderr.truncated
+        if ended.signal is None and ended.status > 2:
+            # It did not get as far as searching: a library of it is missing, say.
+            raise ToolError(Code.UNAVAILABLE, f"ripgrep does not run: it ended with status {ended.status}")
+        return "ripgrep was killed" if ended.signal else None
 
     async def files(self) -> tuple[list[str], Cut]:
         """Return the files of the scope, sorted, relative to its folder."""
@@ -223,7 +297,7 @@ class Rg:
                 name = self.within.name(raw)
                 if self.scope.meant(name):
                     found.append(name)
-            return sorted(found), _judged(run, await run.wait(), shown)
+            return sorted(found), self._judged(run, await run.wait(), shown)
 
     async def matching(self, texts: list[str], query: Query) -> tuple[list[int], Cut]:
         """Return the indexes of the one-line texts that match, in order, and why the search ended early."""
@@ -247,7 +321,7 @@ class Rg:
                     if number.isdigit():
                         found.append(int(number) - 1)
                 ended = await run.wait()
-        return found, _judged(run, ended, query.shown)
+        return found, self._judged(run, ended, query.shown)
 
 
 async def _records(
@@ -284,19 +358,18 @@ async def _records(
         yield nul[1], int(nul[2])
 
 
-def _judged(run: Streaming, ended: Ended, pattern: str) -> Cut:
-    """Return why a search ended early; ToolError bad_pattern where ripgrep refused the pattern, unavailable where it failed."""
-    if run.timed_out:
-        return f"{WALK_SECONDS:g} s"
-    # Files that cannot be read go without a message, so what else is told is about the pattern.
-    if ended.status == 2 and (message := run.stderr_tail.strip()):
-        if message.startswith(_NO_FOLDER):
-            raise ToolError(Code.NOT_A_DIRECTORY, "the folder was removed while it was searched")
-        raise _refused(pattern, message)
-    if ended.signal is None and ended.status > 2:
-        # It did not get as far as searching: a library of it is missing, say.
-        raise ToolError(Code.UNAVAILABLE, f"ripgrep does not run: it ended with status {ended.status}")
-    return "ripgrep was killed" if ended.signal else None
+def _is_large_text(place: JailedPath) -> bool:
+    """Return True if a file is not searched for its size alone; a binary one is not searched, whatever its size."""
+    try:
+        fd = place.open_file()
+    except ToolError:
+        return False
+    try:
+        return os.fstat(fd).st_size > MAX_BYTES and not is_binary(os.pread(fd, HEAD, 0))
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
 
 
 def _refused(pattern: str, message: str) -> ToolError:

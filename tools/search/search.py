@@ -23,8 +23,8 @@ async def search(
     ripgrep: Ripgrep,
     worker: Worker,
     progress: Progress,
-) -> str:
-    """Return the text of the answer, empty when nothing was found. ToolError bad_pattern, regex_timeout."""
+) -> tuple[list[str], list[str]]:
+    """Return the lines that were found, and those that say what is missing. ToolError bad_pattern, regex_timeout."""
     rg = Rg.of(ripgrep, scope)
     parts: list[Found] = []
     if target != "content":
@@ -34,10 +34,13 @@ async def search(
         # With nothing left, one match more is enough to know that there are more.
         parts.append(await _contents(query, rg, worker, progress, left))
     lines = [line for part in parts for line in part.lines]
+    more: list[str] = []
     if any(part.stopped for part in parts):
-        lines.append(f"... (stopped at {query.limit} matches)")
-    lines += [f"... (stopped after {part.cut})" for part in parts if part.cut]
-    return "\n".join(lines)
+        more.append(f"... (stopped at {query.limit} matches)")
+    elif target != "path" and scope.file is None:
+        await rg.find_large()
+    more += [f"... (stopped after {part.cut})" for part in parts if part.cut]
+    return lines, more + rg.missed.notes()
 
 
 async def _paths(query: Query, rg: Rg, worker: Worker) -> Found:

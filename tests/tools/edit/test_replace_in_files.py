@@ -175,7 +175,8 @@ def contents(folder):
 )
 async def test_replaces_in_every_file_meant_and_in_no_other(call, folder, arguments, text, changed):
     before = contents(folder)
-    assert await call("replace_in_files", **arguments) == text
+    above = "\n... (1 file(s) left as they are: above 5 MiB)" if not {"glob", "path"} & {*arguments} else ""
+    assert await call("replace_in_files", **arguments) == text + above
     assert contents(folder) == before | changed
     assert (folder.parent / "outside" / "f").read_bytes() == b"old"
 

@@ -191,7 +191,8 @@ async def test_a_long_line_is_cut_around_the_match(call, project):
 
 async def test_a_twenty_megabyte_line_is_not_a_problem(call, project):
     (project / "a").write_bytes(b"x" * (20 << 20))
-    assert await call("grep_files", pattern="x") == "no matches for x"
+    told = await call("grep_files", pattern="x")
+    assert told == "no matches for x in what was searched\n... (above 5 MiB, not searched: a)"
 
 
 async def test_odd_names_and_bytes_are_shown(call, project):
@@ -484,13 +485,17 @@ async def test_no_match_lies_over_two_paths(call, project, arguments, paths):
     assert told == ("\n".join(paths) if paths else f"no matches for {arguments['pattern']}")
 
 
+def left_out(name):
+    return f"... (above 5 MiB, not searched: {name})"
+
+
 LARGE = b"hit\n" + b"x\n" * (5 << 19)
 
 
 async def test_large_files_are_not_searched_but_found_by_path(call, project):
     (project / "large").write_bytes(LARGE)
     for _ in range(2):
-        assert await grep(call, pattern="hit") == ["no matches for hit"]
+        assert await grep(call, pattern="hit") == ["no matches for hit in what was searched", left_out("large")]
     assert await grep(call, pattern="lar", target="path") == ["large"]
     assert await grep(call, pattern="hit", path="large") == ["large:1: hit"]
 
@@ -501,7 +506,7 @@ async def test_what_cannot_be_sought_in_a_large_file_is_told_where_that_is_named
     sought = ({"pattern": "hit(?!y)"}, {"match": "block", "query": ["hit", "x"]})
     for arguments in sought:
         assert await call.code("grep_files", path="large", **arguments) == "too_large"
-        assert await grep(call, output="files", **arguments) == ["small"]
+        assert await grep(call, output="files", **arguments) == ["small", left_out("large")]
     assert await grep(call, path="large", pattern="hit") == ["large:1: hit"]
 
 
@@ -538,20 +543,20 @@ def mixed(project):
 
 @pytest.mark.parametrize("output", ["lines", "count", "files"])
 async def test_hits_of_large_files_are_left_out(call, mixed, output):
-    assert await grep(call, pattern="hit", output=output) == HITS[output]
+    assert await grep(call, pattern="hit", output=output) == [*HITS[output], left_out("m")]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
 async def test_a_large_file_counts_for_no_limit(call, mixed, limit):
-    rows = HITS["lines"][:limit] + ([f"... (stopped at {limit} matches)"] if limit < 3 else [])
+    rows = HITS["lines"][:limit] + ([f"... (stopped at {limit} matches)"] if limit < 3 else [left_out("m")])
     assert await grep(call, pattern="hit", limit=limit) == rows
 
 
 async def test_a_limit_is_not_reached_by_a_large_file_with_many_hits(call, project):
     (project / "a").write_bytes(b"hit\n" * (5 << 18 | 1))
     (project / "b").write_text("hit\n")
-    assert await grep(call, pattern="hit", limit=1) == ["b:1: hit"]
-    assert await grep(call, pattern="hit", limit=1, output="count") == ["b: 1"]
+    assert await grep(call, pattern="hit", limit=1) == ["b:1: hit", left_out("a")]
+    assert await grep(call, pattern="hit", limit=1, output="count") == ["b: 1", left_out("a")]
 
 
 @pytest.mark.parametrize(
