@@ -295,7 +295,7 @@ def sandbox_settings(config: Config, env: Mapping[str, str]) -> SandboxSettings:
 @asynccontextmanager
 async def _records(config: Config) -> AsyncIterator[Records]:
     records = Records.open(
-        config.records_file,
+        config.records_place,
         max_rows=config.records_max_rows,
         max_days=config.records_max_days,
         result_max_length=config.tool_result_max_length,

@@ -20,6 +20,8 @@ from ..call.override_log import unsafe_logger
 from ..config.errors import ConfigError
 from ..config.load import Config
 from ..config.presets import DEV_COMMANDS
+from ..records.places import writable
+from ..records.statements import RecordError
 
 OK, ABSENT, MISSING = "ok", "absent", "MISSING"
 """States: works; is not here and not needed; is not here although the configuration needs it."""
@@ -190,6 +192,12 @@ def _sandboxes(config: Config, env: Mapping[str, str]) -> Iterator[Finding]:
 def _records(config: Config) -> Finding:
     if not config.records:
         return Finding("records", ABSENT, "off (records: false)")
+    if config.records_url is not None:
+        try:
+            writable(config.records_url).close()
+        except (RecordError, ConfigError) as e:
+            return Finding("records", MISSING, str(e))
+        return Finding("records", OK, "the database of records_url")
     file = config.records_file
     place = next(each for each in (file, *file.parents) if each.exists())
     usable = place.is_file() if place == file else place.is_dir()

@@ -8,14 +8,16 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import IO
 
 from ...safety.text import visible_name
 from ..config.errors import ConfigError
 from ..config.kinds import did_you_mean
 from ..config.load import Config
+from ..records.places import readable
 from ..records.rows import Status
-from ..records.store import CallRecord, RecordError, RecordStore
+from ..records.statements import CallRecord, RecordError, Statements
 
 PAUSE = 0.5
 """Seconds between two looks for further calls."""
@@ -67,11 +69,13 @@ def print_log(
     if wanted.status is not None and wanted.status not in statuses:
         hint = did_you_mean(wanted.status, statuses) or f"there are {', '.join(statuses)}"
         raise ConfigError(f"--status: no status {wanted.status}; {hint}")
-    if not config.records_file.exists():
+    place = config.records_place
+    named = str(place) if isinstance(place, Path) else "records_url"
+    if isinstance(place, Path) and not place.exists():
         off = "" if config.records else " (records: false)"
-        raise ConfigError(f"no records at {config.records_file}{off}")
+        raise ConfigError(f"no records at {named}{off}")
     try:
-        with closing(RecordStore.readable(config.records_file)) as file:
+        with closing(readable(place)) as file:
             rows = file.newest(wanted.limit, status=wanted.status, **wanted.columns)
             if wanted.summary:
                 out.write(_summary(rows, as_json=wanted.as_json))
@@ -81,11 +85,11 @@ def print_log(
             if follow:
                 _follow(file, wanted, out, wait)
     except (RecordError, sqlite3.Error) as e:
-        raise ConfigError(f"{config.records_file}: {e}") from None
+        raise ConfigError(f"{named}: {e}") from None
     return 0
 
 
-def _follow(file: RecordStore, wanted: Wanted, out: IO[str], wait: Callable[[], None]) -> None:
+def _follow(file: Statements, wanted: Wanted, out: IO[str], wait: Callable[[], None]) -> None:
     def ended_calls() -> list[CallRecord]:
         rows = file.newest(AT_ONCE, **wanted.columns)
         return [row for row in rows if row.status != Status.RUNNING]

@@ -87,8 +87,9 @@ def confine(config: Config) -> None:
         return
     from ...sandbox.confine import ConfineError, apply
 
-    config.records_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write: list[str | Path] = [*config.roots, config.records_file.parent, tempfile.gettempdir()]
+    state = config.places.state if config.records_url else config.records_file.parent
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write: list[str | Path] = [*config.roots, state, tempfile.gettempdir()]
     if isinstance(config.unsafe_logger, Path):
         write.append(config.unsafe_logger.parent)
     read = [path for path in (config.tls_cert, config.tls_key) if path]

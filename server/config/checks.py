@@ -14,7 +14,7 @@ _READABLE = "the tools could read it"
 
 def check(settings: Settings) -> None:
     """Raise ConfigError where settings contradict each other or leave a way around the guards."""
-    if settings.records:
+    if settings.records and settings.records_url is None:
         reason = "set records_file to a file elsewhere, or records to false"
         outside(settings.records_file, settings.roots, "records_file", reason, "set records to false")
     if settings.token_file:

@@ -64,10 +64,15 @@ class Config(Settings):
         return expanded(self.protected_paths, "@default", OBEYED_BY_OTHERS)
 
     @property
+    def records_place(self) -> Path | str:
+        """The file of the records, or the URL of their database."""
+        return self.records_file if self.records_url is None else self.records_url
+
+    @property
     def own_files(self) -> tuple[Path, ...]:
         """Files and folders of this server, which no tool may write, whether they exist or not."""
         own = [self.places.config, self.places.state, self.config_file, self.token_file, self.tls_key, self.tls_cert]
-        if self.records:
+        if self.records and self.records_url is None:
             own += [Path(f"{self.records_file}{end}") for end in ("", "-wal", "-shm", "-journal")]
         if isinstance(self.unsafe_logger, Path):
             own.append(self.unsafe_logger)

@@ -424,6 +424,12 @@ class Settings:
     records_file: Path = setting(
         path(), Path(), "SQLite file of the records, outside every root.", default_text="records.sqlite3, state folder"
     )
+    records_url: str | None = setting(
+        nullable(text("a URL such as postgresql://user:password@host/database", r"postgres(ql)?://\S+")),
+        None,
+        "PostgreSQL database of the records in place of the file, which several servers share; needs the extra postgres.",
+        secret=True,
+    )
     records_max_rows: int = setting(integer(1), 100_000, "Records kept; older ones go.")
     records_max_days: int = setting(integer(1), 30, "Days for which records are kept.")
     tool_result_max_length: int = setting(integer(0), 10_000, "Characters of output in a record.")

@@ -13,9 +13,11 @@ from typing import Any, Self, TypeVar
 import anyio
 from anyio import to_thread
 
+from .places import Place, readable, writable
 from .rows import Finished, Row, Started, Status, end_row, new_call_id, start_row
 from .server_id import Server
-from .store import BUSY, BusyRetry, CallRecord, RecordError, RecordStore
+from .statements import CallRecord, RecordError, Statements
+from .store import BUSY, BusyRetry
 
 __all__ = ["CallRecord", "Finished", "RecordError", "Records", "Started", "Status", "new_call_id"]
 
@@ -32,29 +34,29 @@ MAX_COUNTERS = 10_000
 """Pairs of session and tool whose calls are counted; the pair used longest ago goes first."""
 
 T = TypeVar("T")
-Write = Callable[[RecordStore, bool], Any]
+Write = Callable[[Statements, bool], Any]
 """What is done to the file; the second argument says whether it may wait for other servers."""
 
 
 class Records:
-    """The records of one server. Several servers may share a file.
+    """The records of one server. Several servers may share a file or a database.
 
-    A write takes some 30 us and syncs nothing, so it is done in the event loop. Where something has to be waited for (another
+    A write to a file takes some 30 us and syncs nothing, so it is done in the event loop. Where something has to be waited for (another
     server that writes, a file to open, rows to delete) the same write is done in a thread. When the file cannot be opened, each
     call tries again: a full disk or a lost folder may be put right while the server runs.
     """
 
     def __init__(
-        self, path: Path, max_rows: int, max_days: float, result_max_length: int, root: Path | None = None
+        self, place: Place, max_rows: int, max_days: float, result_max_length: int, root: Path | None = None
     ) -> None:
         """Keep max_rows rows for max_days, with result_max_length characters of output each. root: the base, for the rows."""
         self._root = None if root is None else str(root)
-        self._path = path
+        self._place = place
         self._max_rows = max_rows
         self._max_days = max_days
         self._result_max_length = result_max_length
         self._server = Server.this()
-        self._file: RecordStore | None = None
+        self._file: Statements | None = None
         self._retry = BusyRetry()
         self._lock = threading.Lock()
         self._limiter: anyio.CapacityLimiter | None = None
@@ -65,18 +67,18 @@ class Records:
     @classmethod
     def open(
         cls,
-        path: Path,
+        place: Place,
         *,
         max_rows: int = 100_000,
         max_days: float = 30,
         result_max_length: int = 10_000,
         root: Path | None = None,
     ) -> Self:
-        """Open or make the file at path, and mark calls that a dead server left running as interrupted.
+        """Open or make the records at a place, and mark calls that a dead server left running as interrupted.
 
-        A file that cannot be opened is only logged: calls that need no record still work.
+        Records that cannot be opened are only logged: calls that need no record still work.
         """
-        records = cls(path, max_rows, max_days, result_max_length, root)
+        records = cls(place, max_rows, max_days, result_max_length, root)
         try:
             records._opened(time.monotonic())
         except RecordError as e:
@@ -127,7 +129,7 @@ class Records:
                 return
             try:
                 self._file.interrupt(self._server)
-            except sqlite3.Error as e:
+            except (sqlite3.Error, RecordError) as e:
                 log.warning("the records were not completed (%s)", e)
             self._file.close()
             self._file = None
@@ -137,7 +139,7 @@ class Records:
         since = time.monotonic()
         if not self._needs_maintenance and self._lock.acquire(blocking=False):
             try:
-                if self._file is not None:
+                if self._file is not None and self._file.writes_at_once:
                     result = write(self._file, False)
                     self._writes += 1
                     return result
@@ -163,17 +165,18 @@ class Records:
             self._maintain(file)
             return result
 
-    def _opened(self, since: float) -> RecordStore:
+    def _opened(self, since: float) -> Statements:
         """Return the file, for something that was asked for at a moment of time.monotonic."""
         if self._closed:
             raise RecordError("the records are closed")
         self._retry.asked(since)
         if self._file is None:
-            file = RecordStore.writable(self._path, self._retry)
+            file = writable(self._place, self._retry)
             try:
+                file.claim(self._server)
                 file.interrupt_dead(self._server)
                 file.rotate(self._max_rows, self._max_days)
-            except sqlite3.Error as e:
+            except (sqlite3.Error, RecordError) as e:
                 file.close()
                 raise RecordError(f"the records cannot be opened ({e})") from e
             self._file = file
@@ -183,15 +186,16 @@ class Records:
     def _needs_maintenance(self) -> bool:
         return self._writes >= min(MAINTAIN_EVERY, 1 + self._max_rows // 16)
 
-    def _maintain(self, file: RecordStore) -> None:
+    def _maintain(self, file: Statements) -> None:
         """Delete old rows and sync the file, now and then."""
         if not self._needs_maintenance:
             return
         self._writes = 0
         try:
+            file.interrupt_dead(self._server)
             file.rotate(self._max_rows, self._max_days)
             file.checkpoint()
-        except sqlite3.Error as e:
+        except (sqlite3.Error, RecordError) as e:
             log.warning("old records could not be deleted (%s)", e)
 
     def _row(self, started: Started) -> Row:
@@ -203,8 +207,8 @@ class Records:
             self._iterations.popitem(last=False)
         return start_row(started, iteration) | {"root": self._root}
 
-    def _read(self, question: Callable[[RecordStore], T]) -> T:
-        file = RecordStore.readable(self._path)
+    def _read(self, question: Callable[[Statements], T]) -> T:
+        file = readable(self._place)
         try:
             return question(file)
         except sqlite3.Error as e:

@@ -1,4 +1,4 @@
-"""The SQLite file of the records: its table, and what is asked of it. Everything here blocks."""
+"""The SQLite file of the records: opening it, sharing it with other servers, keeping it small. Everything here blocks."""
 
 import errno
 import logging
@@ -8,14 +8,12 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from .rows import Row, Status, timestamp
 from .server_id import Server
+from .statements import SCHEMA, VERSION, RecordError, Statements
 
 if os.name == "posix":
     import fcntl
@@ -28,77 +26,7 @@ BUSY = 5.0
 _PAUSE = 0.01
 """Seconds between two tries while another server writes."""
 
-_UNKNOWN_DAYS = 1
-"""Days after which a row is taken for interrupted when its server cannot be asked: no call runs that long."""
-
-_VERSION = 2
-
-
 T = TypeVar("T")
-
-
-class RecordError(Exception):
-    """A record cannot be written or read."""
-
-
-@dataclass(frozen=True)
-class CallRecord:
-    """One row. Times are ISO 8601 in UTC; input is JSON with secrets masked; output_bytes counts the whole output."""
-
-    call_id: str
-    execution_id: str | None
-    tenant_id: str | None
-    agent: str | None
-    client: str | None
-    session: str | None
-    principal: str | None
-    tool: str
-    iteration: int
-    status: str
-    code: str | None
-    input: str
-    output: str | None
-    output_bytes: int | None
-    tokens: int | None
-    error_message: str | None
-    unsafe: bool
-    approved_by: str | None
-    started_at: str
-    completed_at: str | None
-    duration_ms: float | None
-    root: str | None
-
-
-_COLUMNS = ", ".join(CallRecord.__dataclass_fields__)
-
-_INTO = f"INTO calls (server, {_COLUMNS}) VALUES (?{', ?' * len(CallRecord.__dataclass_fields__)})"
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS calls (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    server TEXT NOT NULL,
-    call_id TEXT NOT NULL UNIQUE,
-    execution_id TEXT, tenant_id TEXT, agent TEXT, client TEXT, session TEXT, principal TEXT,
-    tool TEXT NOT NULL,
-    iteration INTEGER NOT NULL,
-    status TEXT NOT NULL,
-    code TEXT,
-    input TEXT NOT NULL,
-    output TEXT, output_bytes INTEGER, tokens INTEGER, error_message TEXT,
-    unsafe INTEGER NOT NULL,
-    approved_by TEXT,
-    started_at TEXT NOT NULL, completed_at TEXT, duration_ms REAL,
-    root TEXT
-);
-CREATE INDEX IF NOT EXISTS running ON calls (server) WHERE status = 'running'
-"""
-
-
-MAX_BYTES = 512 << 20
-"""Bytes of the rows together; a guess, some weeks of heavy use."""
-
-INTERRUPTED: Row = {"status": Status.INTERRUPTED.value, "error_message": "the server ended before the call did"}
-"""What the row of a call says whose server ended before it did."""
 
 
 class BusyRetry:
@@ -118,6 +46,11 @@ class BusyRetry:
         """
         self._until = moment + BUSY
 
+    @property
+    def is_over(self) -> bool:
+        """Return True if there is nothing more to wait for."""
+        return time.monotonic() >= min(self._until, self.end)
+
     def of(self, work: Callable[[], T]) -> T:
         """Do one thing, as often as it finds the file locked."""
         while True:
@@ -125,17 +58,19 @@ class BusyRetry:
                 return work()
             except (sqlite3.OperationalError, BlockingIOError) as e:
                 busy = isinstance(e, BlockingIOError) or e.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-                if not busy or time.monotonic() >= min(self._until, self.end):
+                if not busy or self.is_over:
                     raise
             time.sleep(_PAUSE)
 
 
-class RecordStore:
+class RecordStore(Statements):
     """An open file of records. One thread at a time may use it.
 
     Where the file at its path is deleted or another one takes its place, rows go to that one, which is made if need be:
     in the file that was opened nobody would find them.
     """
+
+    writes_at_once = True
 
     def __init__(self, path: Path, patience: BusyRetry, *, writes: bool) -> None:
         """Open the file at path. Raises RecordError."""
@@ -203,19 +138,6 @@ class RecordStore:
                 if known and _identity(side) == known:
                     os.unlink(side)
 
-    def insert(self, row: Row, server: Server | str, *, patient: bool = True) -> None:
-        """Add a row; what it does not say is null. patient: wait while another server writes, and open the file again
-        where that is needed; else both are errors like others.
-        """
-        self._ready(patient)(f"INSERT {_INTO}", _values(server, row))
-
-    def update(self, row: Row, *, patient: bool = True) -> bool:
-        """Complete the row of a call; False when there is none. patient as for insert."""
-        changed = {name: value for name, value in row.items() if name != "call_id"}
-        pairs = ", ".join(f"{name} = ?" for name in changed)
-        values = (*map(_plain, changed.values()), row["call_id"])
-        return self._ready(patient)(f"UPDATE calls SET {pairs} WHERE call_id = ?", values).rowcount > 0  # noqa: S608
-
     def _ready(self, patient: bool) -> Callable[..., sqlite3.Cursor]:
         """See to it that the file is the one at its path, and return what writes to it."""
         if patient:
@@ -225,68 +147,15 @@ class RecordStore:
             raise RecordError("the file of the records was deleted or replaced")
         return self._db.execute
 
-    def newest(self, n: int, *, after: str | None = None, **equal: str | None) -> list[CallRecord]:
-        """Return up to n rows, newest first. equal: values of columns; None leaves a column out. after: a call_id."""
-        self._find()
-        unknown = equal.keys() - CallRecord.__dataclass_fields__.keys()
-        assert not unknown, unknown
-        wanted = [*((f"{column} = ?", value) for column, value in equal.items()), ("call_id > ?", after)]
-        given = [(test, value) for test, value in wanted if value is not None]
-        where = f"WHERE {' AND '.join(test for test, _ in given)}" if given else ""
-        rows = self._execute(
-            f"SELECT {_COLUMNS} FROM calls {where} ORDER BY number DESC LIMIT ?",  # noqa: S608
-            (*(value for _, value in given), n),
-        )
-        return [_record(row) for row in rows]
+    def is_alive(self, server: str, me: Server) -> bool | None:
+        """Return True if a server still runs, as its machine says; None where that cannot be known."""
+        return Server.parse(server).is_alive(me)
 
-    def get(self, call_id: str) -> CallRecord | None:
-        """Return the row of a call."""
-        self._find()
-        row = self._execute(f"SELECT {_COLUMNS} FROM calls WHERE call_id = ?", (call_id,)).fetchone()  # noqa: S608
-        return _record(row) if row else None
-
-    def interrupt(self, server: Server) -> None:
-        """Mark what a server has left running as interrupted."""
-        self._interrupt(server, datetime.now(UTC) + timedelta(days=1))
-
-    def interrupt_dead(self, me: Server) -> None:
-        """Mark what servers that no longer live have left running as interrupted."""
-        for (text,) in self._execute("SELECT DISTINCT server FROM calls WHERE status = 'running'").fetchall():
-            server = Server.parse(text)
-            lives = server.is_alive(me)
-            if lives is not True:
-                started_before = datetime.now(UTC) + timedelta(days=1 if lives is False else -_UNKNOWN_DAYS)
-                self._interrupt(text, started_before)
-
-    def _interrupt(self, server: Server | str, started_before: datetime) -> None:
-        self._execute(
-            "UPDATE calls SET status = ?, error_message = ? WHERE status = 'running' AND server = ? AND started_at < ?",
-            (*INTERRUPTED.values(), str(server), timestamp(started_before)),
-        )
-
-    def rotate(self, max_rows: int, max_days: float, max_bytes: int = MAX_BYTES) -> None:
-        """Delete what is beyond the newest max_rows rows, older than max_days or beyond max_bytes; running calls stay."""
-        self._execute(
-            "DELETE FROM calls WHERE number <= (SELECT max(number) FROM calls) - ? AND status <> 'running'", (max_rows,)
-        )
-        oldest = self._execute("SELECT started_at FROM calls ORDER BY number LIMIT 1").fetchone()
-        cutoff = timestamp(datetime.now(UTC) - timedelta(days=max_days))
-        if oldest and oldest[0] < cutoff:
-            self._execute("DELETE FROM calls WHERE started_at < ? AND status <> 'running'", (cutoff,))
-        deleted = 1
-        while deleted and self._bytes_of_rows() > max_bytes:
-            # An eighth at a time, as rows differ in size.
-            deleted = self._execute(
-                "DELETE FROM calls WHERE number IN (SELECT number FROM calls WHERE status <> 'running' "
-                "ORDER BY number LIMIT (SELECT count(*) / 8 + 1 FROM calls))"
-            ).rowcount
-
-    def _bytes_of_rows(self) -> int:
-        """Return the bytes of the file that rows take; what was deleted is written again."""
+    def _is_above(self, max_bytes: int) -> bool:
         pages, free, size = (
             self._execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
         )
-        return int((pages - free) * size)
+        return bool((pages - free) * size > max_bytes)
 
     def checkpoint(self) -> None:
         """Move what was written from the log to the file, as far as nobody reads it; syncs both to the disk."""
@@ -370,8 +239,8 @@ def _connect(path: Path, patience: BusyRetry, busy: float, *settings: str) -> sq
         (version,) = patience.of(lambda: db.execute("PRAGMA user_version")).fetchone()
         if "PRAGMA query_only = ON" not in settings and version in (0, 1):
             version = patience.of(partial(_upgrade, db))
-        if version != _VERSION:
-            raise RecordError(f"the records are of version {version}, and this server knows {_VERSION}")
+        if version != VERSION:
+            raise RecordError(f"the records are of version {version}, and this server knows {VERSION}")
     except (sqlite3.Error, RecordError) as e:
         db.close()
         if isinstance(e, RecordError):
@@ -386,32 +255,16 @@ def _upgrade(db: sqlite3.Connection) -> int:
     try:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if version == 0:
-            for statement in _SCHEMA.split(";"):
+            for statement in SCHEMA.format(number="INTEGER PRIMARY KEY AUTOINCREMENT").split(";"):
                 db.execute(statement)
         elif version == 1:
             db.execute("ALTER TABLE calls ADD COLUMN root TEXT")
-        if version < _VERSION:
-            db.execute(f"PRAGMA user_version = {_VERSION}")
-            version = _VERSION
+        if version < VERSION:
+            db.execute(f"PRAGMA user_version = {VERSION}")
+            version = VERSION
         db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
     return int(version)
-
-
-def _values(server: Server | str, row: Row) -> list[Any]:
-    values = [str(server), *map(row.get, CallRecord.__dataclass_fields__)]
-    return [_plain(value) if type(value) is str and not value.isascii() else value for value in values]
-
-
-def _plain(value: Any) -> Any:
-    """Make a text that SQLite takes: lone surrogates have no bytes."""
-    return value.encode(errors="replace").decode() if isinstance(value, str) else value
-
-
-def _record(row: tuple[Any, ...]) -> CallRecord:
-    record: dict[str, Any] = dict(zip(CallRecord.__dataclass_fields__, row, strict=True))
-    record["unsafe"] = bool(record["unsafe"])
-    return CallRecord(**record)

@@ -5,8 +5,7 @@ from dataclasses import asdict
 
 from anyio import to_thread
 
-from ..records.recorder import RecordError, Records
-from ..records.store import CallRecord
+from ..records.recorder import CallRecord, RecordError, Records
 
 URI = "toolbox://executions"
 NEWEST = 100
