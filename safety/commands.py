@@ -16,7 +16,11 @@ METACHARACTERS = ";&|<>$(){}[]*?!#~`\r\n\0"
 MAX_NAMED = 12
 """Allowed commands that a refusal names; a guess."""
 
+CLOSE = 0.75
+"""Similarity from which a name is taken for a slip of another; a guess."""
+
 INSTEAD = {
+    **dict.fromkeys(("eslint", "jest", "mocha", "prettier", "vitest"), "npx runs the project's own"),
     "rm": "delete_file deletes",
     "rmdir": "delete_file deletes",
     "wget": "download_file fetches",
@@ -65,7 +69,7 @@ def _those_allowed(raw: str, allowed: Sequence[str]) -> str:
     """Return the allowed commands, of many only those whose names are like the one that was asked for."""
     if len(allowed) <= MAX_NAMED:
         return f"allowed: {', '.join(allowed) or '(none)'}"
-    near = difflib.get_close_matches(raw[:100], allowed, 3)
+    near = difflib.get_close_matches(raw[:100], allowed, 3, CLOSE)
     return f"near: {', '.join(near)}" if near else f"the description names the {len(allowed)} that are"
 
 

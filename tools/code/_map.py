@@ -148,5 +148,7 @@ def _most_important(found: Sequence[Definition], worths: Sequence[float]) -> lis
             if found[above].level < level:
                 kept.add(above)
                 level = found[above].level
+    if len(kept) == len(found) - 1:
+        kept = set(range(len(found)))
     left = len(found) - len(kept)
     return [found[at].shown() for at in sorted(kept)] + ([f"... ({left} more)"] if left else [])

@@ -105,7 +105,7 @@ def detect(project: Project) -> Framework | None:
         return "cargo"
     if project.has("go.mod"):
         return "go"
-    if _test_script(project.text("package.json")) is not None:
+    if "test" in _scripts(project.text("package.json")):
         return "npm"
     files = [name for name in project.names() if _PYTHON_TESTS.fullmatch(name)]
     if project.has_folder("tests"):
@@ -236,8 +236,12 @@ _BY_NAME: Mapping[str, str] = {
 """The option of each runner behind npm that chooses tests by name."""
 
 
+_CHAIN = re.compile(r"[;&|]")
+
+
 def _npm(project: Project, where: list[str], filter: str | None, folder: JailedPath | None) -> Suite:
-    script = _test_script(project.text("package.json")) or ""
+    scripts = _scripts(project.text("package.json"))
+    name, script = _runner(scripts) if where or filter else ("test", scripts.get("test", ""))
     handed = list(where)
     if filter:
         option = next((option for name, option in _BY_NAME.items() if name in re.split(r"[\s/]+", script)), None)
@@ -248,9 +252,9 @@ def _npm(project: Project, where: list[str], filter: str | None, folder: JailedP
                 "leave filter out, or name a file with path",
             )
         handed = [option, filter, *where]
-    note = f"npm hands the arguments to the last command of: {script}" if handed and re.search(r"[;&|]", script) else ""
+    note = f"npm hands the arguments to the last command of: {script}" if handed and _CHAIN.search(script) else ""
     return Suite(
-        ["npm", "test", *(["--", *handed] if handed else [])],
+        ["npm", *(["test"] if name == "test" else ["run", name]), *(["--", *handed] if handed else [])],
         folder,
         summary=partial(SummaryLines, r"(?:#|ℹ) \w+ \d|Tests:?[ \x1b]|\d+ (?:passing|failing|pending)\b", counting.npm),
         failures=r"✖ failing tests:|not ok \d| +● | +\d+ failing$| *FAIL ",
@@ -306,14 +310,25 @@ def _cargo_target(path: JailedPath | None, root: JailedPath | None) -> list[str]
     return [f"--manifest-path={operand(folder.child('Cargo.toml'), root)}"]
 
 
-def _test_script(text: str) -> str | None:
+def _scripts(text: str) -> dict[str, str]:
+    """Return the scripts of a package.json."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        return None
+        return {}
     scripts = found.get("scripts") if isinstance(found, dict) else None
-    script = scripts.get("test") if isinstance(scripts, dict) else None
-    return script if isinstance(script, str) else None
+    scripts = scripts if isinstance(scripts, dict) else {}
+    return {name: script for name, script in scripts.items() if isinstance(script, str)}
+
+
+def _runner(scripts: Mapping[str, str]) -> tuple[str, str]:
+    """Return the script that arguments of tests are for: `test`, or the first it runs that is a known runner."""
+    test = scripts.get("test", "")
+    for name in re.findall(r"\b(?:npm run|pnpm(?: run)?|yarn(?: run)?) ([\w:.-]+)", test):
+        script = scripts.get(name, "")
+        if not _CHAIN.search(script) and not _BY_NAME.keys().isdisjoint(re.split(r"[\s/]+", script)):
+            return name, script
+    return "test", test
 
 
 def _without_noise(suite: Suite, done: Finished) -> Finished:

@@ -109,6 +109,12 @@ def _detect(project: Project, path: JailedPath | None, ignored: Collection[str])
         return "ruff"
     extensions = _extensions(project, path, ignored)
     ruby = ".rb" in extensions or (path is None and any(map(project.has, (".rubocop.yml", "Gemfile", "Rakefile"))))
+    if not ruby and project.has("package.json") and ".py" not in extensions:
+        raise ToolError(
+            Code.BAD_LINTER,
+            f"nothing here is for {', '.join(LINTERS)}",
+            'package.json may have a script: bash {"command": "npm", "args": ["run", "lint"]}',
+        )
     return "ruff" if ".py" in extensions and not ruby else "rubocop"
 
 

@@ -221,3 +221,10 @@ async def test_a_path_is_never_an_option(call, fake, project, linter):
 async def test_refuses(call, arguments, code):
     call.toolchain_env["PATH"] = "/none"
     assert await call.code("lint", **arguments) == code
+
+
+async def test_a_project_that_no_known_linter_is_for_is_refused(call, project):
+    (project / "package.json").write_text("{}")
+    (project / "a.js").touch()
+    refused = await call("lint")
+    assert (refused["code"], "npm" in refused["hint"]) == ("bad_linter", True)

@@ -321,6 +321,15 @@ async def test_tests_are_chosen_by_name_in_each_frameworks_way(call, fake, files
         assert argument in answer
 
 
+async def test_of_scripts_that_run_scripts_the_runner_gets_the_arguments(call, fake, files):
+    fake("npm", "exit 0\n")
+    scripts = {"test": "npm run unit && npm run lint", "unit": "mocha", "lint": "xo"}
+    files(package_dot_json=json.dumps({"scripts": scripts}), test_dot_js="")
+    assert lines(await call("run_tests", filter="name"))[1] == "$ npm run unit -- --grep name"
+    assert lines(await call("run_tests", path="test.js"))[1] == "$ npm run unit -- test.js"
+    assert lines(await call("run_tests"))[1] == "$ npm test"
+
+
 async def test_what_cannot_be_chosen_by_name_is_refused(call, files):
     files(package_dot_json='{"scripts": {"test": "make check"}}')
     refused = await call("run_tests", filter="name")
