@@ -24,7 +24,7 @@ _VERSION = re.compile(r"python(3\.[0-9]+)")
 
 
 def unusable(listed: Collection[str], config: Config, env: Mapping[str, str] | None) -> set[str]:
-    """Return the listed tools that cannot work: nothing is allowed, or their program is not installed.
+    """Return the listed tools that cannot work: nothing is allowed, or their program or key is missing.
 
     env: the server's environment; None leaves the programs unasked.
     """
@@ -40,6 +40,9 @@ def unusable(listed: Collection[str], config: Config, env: Mapping[str, str] | N
                 for name, language in LANGUAGES.items()
                 if not any(which(p, env) for p in language.programs)
             }
+    needed = {None: "tavily_api_key", "tavily": "tavily_api_key", "brave": "brave_api_key", "searxng": "searxng_url"}
+    if config.search_adapter in needed and not getattr(config, needed[config.search_adapter]):
+        found.add("web_search")
     left = {*listed} - found
     if "process_start" not in left:
         found |= {*PROCESS_TOOLS}

@@ -38,6 +38,13 @@ def test_what_is_not_installed_is_not_listed(listed, tmp_path):
     assert "run_ruby" in containers
 
 
+def test_a_search_without_its_key_is_not_listed(listed, user):
+    assert "web_search" not in listed(["--set", "search_adapter=searxng"])
+    assert "web_search" in listed(["--set", "search_adapter=searxng", "--set", "searxng_url=http://localhost:8080"])
+    user.write_settings("tavily_api_key: k\n")
+    assert "web_search" in listed([])
+
+
 def test_descriptions_name_what_is_allowed_and_unsafe_is_shown_where_it_is_granted(user, tmp_path):
     tools = {tool.name: tool.to_mcp() for tool in load_tools()}
     config = user.load(["--set", "allowed_commands=git,make"])

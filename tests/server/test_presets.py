@@ -10,7 +10,7 @@ from toolbox_mcp.tools.catalogue import load_tools
 TOOLS = load_tools()
 
 GROUPS = {tool.name: tool.group for tool in TOOLS}
-SAFE = {tool.name for tool in TOOLS if not tool.needs_exec}
+SAFE = {tool.name for tool in TOOLS if not tool.needs_exec} - {"web_search"}  # which needs a key
 OF_PROCESSES = {"process_list", "process_output", "process_kill"}
 """State tools, which have no state to show where no program can be started."""
 EDIT = {name for name, group in GROUPS.items() if group == "edit"} | {"apply_patch", "csv_write"} & GROUPS.keys()

@@ -1,5 +1,6 @@
 """How a sandboxed program ended, with the images it left."""
 
+import re
 from base64 import b64encode
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Self
@@ -22,6 +23,26 @@ LARGEST_CODE = 1 << 20
 
 _IMAGE_SECONDS = 5.0  # for decoding one image; a guess
 
+_LAST = 1000
+"""Characters at the end of an error that are looked at."""
+
+_LACKS = {
+    r"Address family not supported|Name or service not known|[Nn]ame resolution|Network is unreachable|EAI_AGAIN|ENETUNREACH|"
+    r"Failed to open TCP connection": "there is no network here",
+    r"\bMemoryError\b|heap out of memory|Array buffer allocation failed|failed to allocate memory|memory allocation of": (
+        "the description says how much memory there is"
+    ),
+    r"FileNotFoundError|ENOENT": "files of the project are not here; bash and run_script see them",
+    r"ModuleNotFoundError|MODULE_NOT_FOUND": "packages of the project are not here; bash and run_script see them",
+}
+"""What an error says, and what the sandbox lacks."""
+
+_LIBRARY = re.compile(
+    r"((?:^  File \"[^\"\n]*/lib/python3[^\"\n]*\", line [^\n]*\n(?:    [^\n]*\n)*){2,})"
+    r"(?=^  File \"[^\"\n]*/lib/python3[^\"\n]*\", line )",
+    re.MULTILINE,
+)
+
 SourceCode = Annotated[str, Field(description="the whole program")]
 
 
@@ -42,11 +63,14 @@ class SandboxResult(ExecResult):
         return f"{line} [degraded: {'; '.join(self.degraded_reasons)}]" if self.degraded else line
 
     def rendered(self) -> str:
-        """Return the exec form, and what the program left in /tmp."""
-        if not self._files:
-            return super().rendered()
-        rows = [f"{visible_name(file.name)} ({file.size} bytes)" for file in self._files]
-        return "\n".join([super().rendered(), "--- files ---", *rows])
+        """Return the exec form, why the sandbox may have made the program fail, and what it left in /tmp."""
+        parts = [super().rendered()]
+        if self.exit_code and (why := _why(self.stderr)):
+            parts.append(f"({why})")
+        if self._files:
+            rows = [f"{visible_name(file.name)} ({file.size} bytes)" for file in self._files]
+            parts += ["--- files ---", *rows]
+        return "\n".join(parts)
 
     @property
     def size(self) -> int:
@@ -70,6 +94,17 @@ class SandboxResult(ExecResult):
         return Answer([*answer.content, *images], answer.structured, answer.meta, answer.tokens)
 
 
+def _why(stderr: str) -> str | None:
+    """Return what the sandbox lacks that the last lines of an error are about."""
+    end = stderr[-_LAST:]
+    return next((sentence for pattern, sentence in _LACKS.items() if re.search(pattern, end)), None)
+
+
+def _without_library_frames(text: str) -> str:
+    """Return tracebacks of Python without the frames of its library but the last of each run."""
+    return _LIBRARY.sub(lambda found: f"  ... {found[1].count('  File ')} frames of the library\n", text)
+
+
 async def run_code(sandbox: Sandbox, worker: Worker, language: str, code: str) -> SandboxResult:
     """Run a program and describe its end. Raises ToolError, also where the program is too long."""
     if len(code.encode("utf-8", "surrogatepass")) > LARGEST_CODE:
@@ -79,6 +114,10 @@ async def run_code(sandbox: Sandbox, worker: Worker, language: str, code: str) -
             "no files come with it; bash can work on those of the project",
         )
     done = await sandbox.run_code(language, code)
+    if language == "python":
+        stderr = done.finished.stderr
+        stderr = replace(stderr, text=_without_library_frames(stderr.text))
+        done = replace(done, finished=replace(done.finished, stderr=stderr))
     result = SandboxResult.of(
         done.finished, runtime=done.runtime, degraded=done.degraded, degraded_reasons=list(done.reasons)
     )

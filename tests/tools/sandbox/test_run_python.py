@@ -202,3 +202,27 @@ async def test_packages_are_not_imported_where_nobody_opened_them(call, packages
 async def test_no_package_folder_opens_the_home(call, packages, project):
     call.sandbox = replace(call.sandbox, packages=(str(packages),), home=str(packages / "mine"))
     assert await call("run_python", code=USE) == "exit: 0\n--- stdout ---\nnone"
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import urllib.request as u; u.urlopen('http://127.0.0.1:1')", "there is no network here"),
+        ("bytearray(10**12)", "the description says how much memory there is"),
+        ("open('data.csv')", "files of the project are not here; bash and run_script see them"),
+        ("import no_such_package", "packages of the project are not here; bash and run_script see them"),
+    ],
+)
+async def test_says_what_the_sandbox_lacks(call, code, why):
+    assert (await call("run_python", code=code)).endswith(f"\n({why})")
+
+
+async def test_says_nothing_of_a_failure_that_is_the_programs_own(call):
+    assert (await call("run_python", code="1/0")).endswith("ZeroDivisionError: division by zero")
+
+
+async def test_of_frames_in_the_library_the_last_is_shown(call):
+    answer = await call("run_python", code="import urllib.request as u; u.urlopen('http://127.0.0.1:1')")
+    assert answer.count("frames of the library") == 2
+    assert answer.count("/lib/python3") == 2
+    assert 'File "<stdin>", line 1, in <module>' in answer
