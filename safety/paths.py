@@ -45,6 +45,22 @@ EntryPath = Annotated[JailedPath, _guard(follow=False)]
 WriteEntry = Annotated[JailedPath, _guard(follow=False, write=True)]
 """An entry to move or remove: a link itself, and nothing that is protected."""
 
+
+def _free(raw: str, judging: GuardContext) -> JailedPath:
+    try:
+        place = judging.policy.roots.place(raw, unconfined=judging.policy.free_paths)
+        place.stat()
+    except ToolError as refused:
+        if refused.code is not Code.PATH_DENIED:
+            raise
+        message = f"{visible_name(raw)[:500]} is outside allowed directories"
+        raise ToolError(Code.PATH_DENIED, message) from None
+    return place
+
+
+FreePath = Annotated[JailedPath, Guard(_free)]
+"""Anything inside the roots, and anywhere where the policy has free_paths. What is written is judged again when it is."""
+
 UnsafePath = Annotated[JailedPath, _guard(liftable=True)]
 """As ProjectPath, and anywhere once the operator granted `unsafe`."""
 

@@ -66,9 +66,9 @@ def exposure(config: Config, catalogue: Iterable[Tool] | None = None, env: Mappi
     """
     toolsets = {"all": None, "none": ()}[config.toolsets] if isinstance(config.toolsets, str) else config.toolsets
     found = expose(
-        load_tools() if catalogue is None else catalogue,
+        load_tools(config.profile) if catalogue is None else catalogue,
         ExposurePolicy(
-            toolsets=toolsets,
+            toolsets=None if toolsets is None else (*toolsets, config.profile),
             enable_exec_tools=config.enable_exec_tools,
             exec_tools=None if config.exec_tools == "all" else config.exec_tools,
             enable_shell=config.enable_shell,
@@ -175,7 +175,7 @@ async def build_server(
         )
         pipeline = Pipeline(
             tools,
-            Policy(roots, config.commands, web),
+            Policy(roots, config.commands, web, config.orbiter_allow_all_paths),
             settings,
             Rules(
                 allow_unsafe=config.allow_unsafe,
@@ -210,11 +210,17 @@ async def build_server(
 
 def tool_settings(config: Config, env: Mapping[str, str]) -> ToolSettings:
     """Return the settings that tools read; they have the same names. system_trash comes from the environment."""
-    names = {field.name for field in fields(ToolSettings)} - {"system_trash", "http_writes"}
-    writes = config.enable_exec_tools and (config.exec_tools == "all" or "http_request" in config.exec_tools)
-    return ToolSettings(
-        **{name: getattr(config, name) for name in names}, system_trash=system_trash(env), http_writes=writes
-    )
+
+    def enabled(tool: str) -> bool:
+        return config.enable_exec_tools and (config.exec_tools == "all" or tool in config.exec_tools)
+
+    made: dict[str, Any] = {
+        "system_trash": system_trash(env),
+        "http_writes": enabled("http_request"),
+        "orbiter_writes": enabled("filesystem"),
+    }
+    names = {field.name for field in fields(ToolSettings)} - made.keys()
+    return ToolSettings(**{name: getattr(config, name) for name in names}, **made)
 
 
 def search_engine(config: Config, http: Http) -> Engine:

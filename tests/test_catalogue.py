@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 import toolbox_mcp.tools
 from toolbox_mcp.tools.base import Access
-from toolbox_mcp.tools.catalogue import GROUPS, KNOWN_TOOLS, load_tools
+from toolbox_mcp.tools.catalogue import GROUPS, KNOWN_TOOLS, PROFILES, load_tools
 
 ROOT = Path(__file__).parents[1]
 TOOLS = load_tools()
@@ -15,8 +15,9 @@ TOOLS = load_tools()
 
 def test_a_file_of_a_group_without_an_underscore_is_a_tool_and_stands_in_the_catalogue() -> None:
     folder = Path(toolbox_mcp.tools.__path__[0])
-    files = {group: {file.stem for file in (folder / group).glob("[!_]*.py")} for group in GROUPS}
-    assert files == {group: set(names) for group, names in GROUPS.items()}
+    groups = {**GROUPS, **PROFILES}
+    files = {group: {file.stem for file in (folder / group).glob("[!_]*.py")} for group in groups}
+    assert files == {group: set(names) for group, names in groups.items()}
     assert len(KNOWN_TOOLS) == sum(map(len, GROUPS.values()))
 
 

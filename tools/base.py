@@ -51,7 +51,7 @@ ALLOWED_SERVICES: Mapping[Access, frozenset[Access]] = {
 """For a service of each class, the access that a tool must have to ask for it."""
 
 
-_GATED = (Access.WRITE, Access.EXEC)
+_CHANGING = (Access.WRITE, Access.EXEC)
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,10 @@ class Service:
     least: Access = Access.READ
 
 
+EMPTY_COUNTS = object()
+"""Marks an optional parameter in which an empty text is a value; elsewhere it counts as absent."""
+
+
 Handler = Callable[..., Coroutine[Any, Any, Result]]
 Deadline = Callable[[Any, Mapping[str, Any]], float]
 """(tool settings, bound arguments) -> seconds until the call is given up."""
@@ -68,7 +72,10 @@ Deadline = Callable[[Any, Mapping[str, Any]], float]
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool, fully described. A value: making one registers nothing."""
+    """One tool, fully described. A value: making one registers nothing.
+
+    aliases: further names of arguments that are taken and not listed.
+    """
 
     name: str
     group: str
@@ -80,12 +87,19 @@ class Tool:
     record: type[Record] | None
     unsafe: bool
     deadline: Deadline | None
+    gated: bool
+    aliases: Mapping[str, str]
     run: Handler = field(repr=False)
+
+    @property
+    def changes(self) -> bool:
+        """Return True if a call may change or run something."""
+        return self.access in _CHANGING
 
     @property
     def needs_exec(self) -> bool:
         """Return True if the tool needs enable_exec_tools."""
-        return self.access in _GATED
+        return self.changes and self.gated
 
     def to_mcp(self, *, structured: bool = False) -> WireTool:
         """Return the tool as MCP lists it. structured: with the schema of its record, where it answers with one."""
@@ -112,12 +126,13 @@ def tool(
     *,
     unsafe: bool = False,
     deadline: Deadline | None = None,
+    gated: bool = True,
     **hints: bool,
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Describe a function as a tool: its name, docstring and signature say the rest.
 
     A function that waits for nothing is plain, any other async. unsafe adds the argument of that name, which the pipeline
-    answers for. hints override single annotations (read_only_hint, destructive_hint, idempotent_hint, open_world_hint).
+    answers for. gated: false for a tool that also reads, and itself refuses what needs enable_exec_tools. hints override single annotations (read_only_hint, destructive_hint, idempotent_hint, open_world_hint).
     """
 
     def describe(function: Callable[..., Any]) -> Tool:
@@ -150,6 +165,8 @@ def tool(
             record=returns if isinstance(returns, type) and issubclass(returns, Record) else None,
             unsafe=unsafe,
             deadline=deadline,
+            gated=gated,
+            aliases=types.MappingProxyType({}),
             run=function if waits else _waiting(function),
         )
 

@@ -1,6 +1,7 @@
 """Every tool there is, by group: the only list. A configuration is judged by these names before any tool is imported."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -47,12 +48,43 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Each group with its tools, in the order in which they are documented. `tools/GROUP/NAME.py` holds the tool NAME."""
 
+PROFILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "orbiter": ("filesystem", "terminal"),
+        "llmtools": (
+            "readfile",
+            "writefile",
+            "deletefile",
+            "searchfiles",
+            "listdirectory",
+            "statpath",
+            "mimeforpath",
+            "mimeforextension",
+            "readimage",
+            "readtextrange",
+            "findtext",
+            "inserttextlines",
+            "replacetextlines",
+            "deletetextlines",
+            "shellcommand",
+            "runscript",
+        ),
+    }
+)
+"""The tools of each compat profile, which are there beside the others where the profile is chosen. Files as above."""
+
 KNOWN_TOOLS: Mapping[str, str] = MappingProxyType({name: group for group, names in GROUPS.items() for name in names})
 """The group of each tool."""
 
 
-def load_tools() -> tuple["Tool", ...]:
-    """Return every tool, sorted by name. Imports all of them."""
-    return tuple(
-        getattr(import_module(f".{group}.{name}", __package__), name) for name, group in sorted(KNOWN_TOOLS.items())
-    )
+ALIASES: Mapping[tuple[str, str], Mapping[str, str]] = MappingProxyType(
+    {("llmtools", "shell"): {"executeParallel": "continue_on_error"}}
+)
+"""By profile and tool, arguments that the tool takes under the name that its clients know (TOOLS.md §9)."""
+
+
+def load_tools(profile: str = "") -> tuple["Tool", ...]:
+    """Return every tool, and those of a compat profile, sorted by name. Imports all of them."""
+    wanted = {**KNOWN_TOOLS, **dict.fromkeys(PROFILES.get(profile, ()), profile)}
+    tools = [getattr(import_module(f".{group}.{name}", __package__), name) for name, group in sorted(wanted.items())]
+    return tuple(replace(tool, aliases=ALIASES.get((profile, tool.name), {})) for tool in tools)

@@ -8,8 +8,13 @@ from typing import Any, ClassVar, Protocol, Self
 from mcp_types import ContentBlock, TextContent
 from pydantic import BaseModel, ConfigDict
 
+from ..safety.errors import Code, ToolError
+
 MAX_JSON = 2**20
 """Characters of a text that is looked at for being JSON; none so long leaves the server uncut."""
+
+UNCUT = 256 * 2**10
+"""Characters of an answer in the form of another library that are sent uncut (TOOLS.md §9)."""
 
 SEARCH_STEPS = 64
 """The part of a budget that fields may leave unused, where they are longer than the text."""
@@ -96,12 +101,16 @@ class Budget(Protocol):
 
 @dataclass(frozen=True)
 class Answer:
-    """A result as it goes on the wire: content blocks, structured content, _meta."""
+    """A result as it goes on the wire: content blocks, structured content, _meta.
+
+    verbatim: nothing is added to its text or taken from its fields.
+    """
 
     content: Sequence[ContentBlock]
     structured: dict[str, Any] | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
     tokens: int | None = None
+    verbatim: bool = False
 
     @property
     def text(self) -> str:
@@ -185,6 +194,31 @@ class Blocks:
     def fit(self, budget: Budget) -> Answer:
         """Return the blocks as they are."""
         return Answer(self.content, meta=self.meta)
+
+
+@dataclass(frozen=True)
+class Verbatim:
+    """An answer in the form of another library: a text, or JSON and beside it the same as structured content.
+
+    It is not cut; JSON above UNCUT characters is output_limit.
+    """
+
+    value: str | Mapping[str, Any] | Sequence[Any]
+
+    @property
+    def size(self) -> int:
+        """Return 0: nothing is cut."""
+        return 0
+
+    def fit(self, budget: Budget) -> Answer:
+        """Return one text block. ToolError output_limit."""
+        if isinstance(self.value, str):
+            return Answer([TextContent(type="text", text=self.value)], verbatim=True)
+        text = json.dumps(self.value, ensure_ascii=False)
+        if len(text) > UNCUT:
+            raise ToolError(Code.OUTPUT_LIMIT, f"the answer is above {UNCUT >> 10} KiB", "narrow the request")
+        fields = dict(self.value) if isinstance(self.value, Mapping) else None
+        return Answer([TextContent(type="text", text=text)], fields, verbatim=True)
 
 
 class Record(BaseModel):

@@ -39,4 +39,7 @@ class ToolSettings:
     shell_max_commands: int = 64
     shell_max_command_bytes: int = 65_536
     http_writes: bool = False
+    orbiter_writes: bool = False
+    terminal_blocklist: tuple[str, ...] | None = None
+    terminal_timeout: float = 30.0
     gem_url: str = "https://rubygems.org"

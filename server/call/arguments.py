@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from ...safety.errors import Code, ToolError
 from ...safety.guard import GuardContext
-from ...tools.base import Tool
+from ...tools.base import EMPTY_COUNTS, Tool
 
 ASKED = "unsafe"
 
@@ -67,15 +67,19 @@ class Binder:
 
     def __init__(self, tool: Tool) -> None:
         self._params = tool.params
+        self._aliases = tool.aliases
         properties = tool.to_mcp().input_schema["properties"]
         self._kinds = {name: prop.get("type") for name, prop in properties.items()}
         self._texts = {name for name, prop in properties.items() if prop.get("items", {}).get("type") == "string"}
         self._many = [name for name, kind in self._kinds.items() if kind in ("array", "object")]
         self._most = {name: prop["maximum"] for name, prop in properties.items() if "maximum" in prop}
-        self._required = {name for name, info in tool.params.model_fields.items() if info.is_required()}
+        fields = tool.params.model_fields
+        self._required = {name for name, info in fields.items() if info.is_required()}
+        self._kept = self._required | {name for name, info in fields.items() if EMPTY_COUNTS in info.metadata}
 
     def bind(self, arguments: Mapping[str, Any], judging: GuardContext) -> dict[str, Any]:
         """Return the handler's arguments, or raise ToolError: invalid_args first, then the first guard that refused."""
+        arguments = {self._aliases.get(name, name): value for name, value in arguments.items()}
         # An argument that is missing may be there under a wrong name, so the unknown ones are told first.
         for name in arguments:
             if name not in self._kinds:
@@ -83,7 +87,7 @@ class Binder:
         repaired = {
             name: self._repaired(name, value)
             for name, value in arguments.items()
-            if name in self._required or (value is not None and value not in ("", [], {}))
+            if name in self._kept or (value is not None and value not in ("", [], {}))
         }
         for name in self._many:
             if name in repaired:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from ...safety.errors import Code, ToolError
 from ...tools.base import Tool
 
-SHELL_TOOLS = frozenset({"shell", "run_script"})
+SHELL_TOOLS = frozenset({"shell", "run_script", "terminal", "shellcommand", "runscript"})
 """Tools that need enable_shell besides enable_exec_tools."""
 
 

@@ -154,7 +154,7 @@ class Pipeline:
         await self._gate(call)
         given = self._bind(call)
         await self._approve(call)
-        if call.tool.needs_exec:
+        if call.tool.changes:
             await row.begin()
         services = self._services(call)
         with _unforeseen(call.tool):
@@ -162,7 +162,8 @@ class Pipeline:
             result = await self._within(self._deadline(call, given), call, work)
             answer = _bounded(call.tool, await self._fit(call, result))
         journal = next((service for service in services.values() if isinstance(service, Journal)), None)
-        return _with_undo(answer, journal.entry.id) if journal and journal.entry.undoable else answer
+        is_marked = journal and journal.entry.undoable and not answer.verbatim
+        return _with_undo(answer, journal.entry.id) if journal and is_marked else answer
 
     def _share(self, principal: str | None) -> AbstractAsyncContextManager[object]:
         """Return what a principal waits for before its calls wait with those of others: one has at most three quarters."""
@@ -339,7 +340,8 @@ def _on_wire(call: Call, structured: bool, outcome: Outcome) -> Result:
         "resultType": "complete",
     }
     # The SDK checks a result and writes it out; the model that it would build first takes a tenth of a small call.
-    if answer.structured is None or (failure is None and not (structured and _is_text(answer.content))):
+    fields_sent = answer.verbatim or failure is not None or (structured and _is_text(answer.content))
+    if answer.structured is None or not fields_sent:
         return result
     return result | {"structuredContent": answer.structured}
 

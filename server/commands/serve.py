@@ -122,7 +122,7 @@ def tool_rows(config: Config) -> list[ToolRow]:
     shown = exposure(config)
     tokenizer = tokenizer_for(config.tokenizer_model)
     rows = []
-    for tool in load_tools():
+    for tool in load_tools(config.profile):
         closed = shown.closed.get(tool.name)
         if tool.name not in shown.tools:
             state = f"add {tool.group} to toolsets"

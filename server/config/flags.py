@@ -23,7 +23,7 @@ SECRETS: Mapping[str, str] = {
 _METAVARS = {
     "roots": "DIR",
     "preset": "reader|editor|coder|beside",
-    "profile": "toolbox",
+    "profile": "toolbox|orbiter|llmtools",
     "toolsets": "GROUP,...",
     "exec_tools": "TOOL,...",
     "allowed_commands": "NAME",

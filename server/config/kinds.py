@@ -10,9 +10,12 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
+
+from ...tools.catalogue import PROFILES
 
 T = TypeVar("T")
 
@@ -331,8 +334,9 @@ def tool_name() -> Kind[str]:
 
     def read(raw: object, at: ReadContext) -> str:
         name = raw.strip() if isinstance(raw, str) else ""
-        if name not in at.tools:
-            raise InvalidValue("the name of a tool", raw, did_you_mean(name, at.tools))
+        known = (*at.tools, *chain(*PROFILES.values()))
+        if name not in known:
+            raise InvalidValue("the name of a tool", raw, did_you_mean(name, known))
         return name
 
     return Kind("the name of a tool", read)

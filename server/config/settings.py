@@ -155,10 +155,10 @@ class Settings:
         " beside is for clients with files and a shell of their own.",
         flag="--preset",
     )
-    profile: Literal["toolbox"] = setting(
-        one_of("toolbox"),
+    profile: Literal["toolbox", "orbiter", "llmtools"] = setting(
+        one_of("toolbox", "orbiter", "llmtools"),
         "toolbox",
-        "Adds the tools of a compat profile.",
+        "Adds the tools of a compat profile, whatever toolsets says.",
         flag="--profile",
     )
     toolsets: Literal["all", "none"] | tuple[str, ...] = setting(

@@ -221,7 +221,7 @@ def test_tools_lists_the_catalogue_with_what_would_open_each(cli):
 
 
 def test_a_toolset_or_profile_of_which_there_are_no_tools_stops_the_start(cli):
-    for argv in (["--profile", "orbiter"], ["--toolsets", "read,orbiter"], ["--exec-tools", "bash,no_such_tool"]):
+    for argv in (["--profile", "orbit"], ["--toolsets", "read,orbiter"], ["--exec-tools", "bash,no_such_tool"]):
         assert cli("tools", *argv).status == 2
 
 

@@ -156,7 +156,7 @@ async def test_lossless_repairs_are_accepted(call, arguments, seen):
         ({"count": "1" * 5000}, 'count: expected an integer, got "' + "1" * 99, None),
         ({"count": [1]}, "count: expected an integer, got [1]", None),
         ({"ratio": "half"}, 'ratio: expected a number, got "half"', None),
-        ({"ratio": {}}, "ratio: expected a number, got {}", None),
+        ({"ratio": {"a": 1}}, 'ratio: expected a number, got {"a": 1}', None),
         ({"count": True}, "count: expected an integer, got true", None),
         ({"flag": 1}, "flag: expected a boolean, got 1", None),
         ({"flag": "yes"}, 'flag: expected a boolean, got "yes"', None),

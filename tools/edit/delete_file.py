@@ -19,7 +19,7 @@ from ..undo.trash import Trash
 
 
 @dataclass(frozen=True)
-class _Deleted:
+class Deleted:
     """What was deleted, and where in the trash it is."""
 
     entry: JailedPath
@@ -45,7 +45,7 @@ async def delete_file(
         raise ToolError(Code.INVALID_ARGS, "trash_dir: not with mode=permanent")
     to_trash = trash_dir is not None or (mode or settings.delete_mode) == "trash"
     if to_trash:
-        deleted = await run_write(lambda _: _to_trash(path, recursive, trash_dir, settings, journal))
+        deleted = await run_write(lambda _: move_to_trash(path, recursive, trash_dir, settings, journal))
     else:
         deleted = await run_write(lambda _: _for_good(path, recursive, journal))
     if deleted.trashed:
@@ -56,16 +56,17 @@ async def delete_file(
     return Text(f"Deleted {deleted.kind} {path.shown}")
 
 
-def _for_good(place: JailedPath, recursive: bool, journal: Journal) -> _Deleted:
+def _for_good(place: JailedPath, recursive: bool, journal: Journal) -> Deleted:
     at = place.target()
     kind = entries.remove(at, recursive=recursive)
     journal.cannot("it deleted for good", at)
-    return _Deleted(at, kind, None)
+    return Deleted(at, kind, None)
 
 
-def _to_trash(
+def move_to_trash(
     place: JailedPath, recursive: bool, wanted: JailedPath | None, settings: ToolSettings, journal: Journal
-) -> _Deleted:
+) -> Deleted:
+    """Move an entry to the trash. wanted: a folder for it; None for that of the settings."""
     at = place.target()
     trash = Trash.of(at, wanted, settings)
     # All of them at once: who holds one and waits for another may wait for ever.
@@ -87,4 +88,4 @@ def _to_trash(
                 raise
         journal.note([*made(folders), *([note] if note else [])])
         journal.moved(at, trashed, to_trash=True)
-    return _Deleted(at, kind, trashed)
+    return Deleted(at, kind, trashed)

@@ -43,7 +43,7 @@ class Trash:
             return cls(wanted.target())
         if settings.trash_dir != "auto":
             return cls(entry.roots.place(str(settings.trash_dir)).target())
-        if system := _system(entry, settings):
+        if system := system_trash(entry, settings):
             return system
         return cls(replace(entry, parts=(OWN,), links=Links.FOLLOW).target(), private=True, ignored=True)
 
@@ -97,7 +97,7 @@ class Trash:
         return replace(put(atomic.replace(self.info.child(f"{name}.trashinfo"), text, overwrite=False)), quiet=True)
 
 
-def _system(entry: JailedPath, settings: ToolSettings) -> Trash | None:
+def system_trash(entry: JailedPath, settings: ToolSettings) -> Trash | None:
     """Return the desktop's trash if it is inside a root and on the entry's file system."""
     if settings.system_trash is None:
         return None

@@ -1,0 +1,1 @@
+"""The tools of llmtools-go, by their slugs."""

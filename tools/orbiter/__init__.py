@@ -1,0 +1,1 @@
+"""The tools of orbiter's sandbox: filesystem and terminal."""
