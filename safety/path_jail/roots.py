@@ -16,6 +16,7 @@ from ..os_errors import refusal
 from ..text import visible_name
 from ..writes.file_version import FileVersion
 from ..writes.locks import Locks
+from ..writes.temp_names import StagingNames
 from .openat2 import openat2
 from .opening import MAX_PATH, Engine, Links, Opener, Root, normal
 from .protected import OF_GIT, Aliases, Protected, identity
@@ -76,6 +77,7 @@ class Roots:
         self.folders: tuple[Path, ...] = tuple(root.path for root in self._roots)
         self.base: Path = self.folders[0]
         self.locks = Locks()
+        self.staging = StagingNames()
         self.protected = Protected(protected, own_files, [*self.folders])
         self.no_xdev = no_xdev
         self._inside = Opener(self._find, call=call, block_symlinks=block_symlinks, no_xdev=no_xdev)

@@ -17,7 +17,6 @@ from .fs_ops import make_parents, remove_folders
 from .metadata import keep_attributes, keep_owner, owner_of, permitted
 from .renameat2 import exchange, rename_no_replace
 from .rollback import Outcome, not_back, put_back, stays_mixed
-from .temp_names import temporary_name
 
 _CHUNK = 1 << 20
 
@@ -187,7 +186,7 @@ def _put(
     former: int | None,
 ) -> os.stat_result:
     """Write the file beside its place, sync it and put it in, and return its status. former: the open file there."""
-    temporary = temporary_name()
+    temporary = at.roots.staging.name(dir_fd)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(temporary, flags, 0o600 if status else 0o666, dir_fd=dir_fd)
     swapped = False
@@ -228,7 +227,7 @@ def _taken_back(at: JailedPath, dir_fd: int, temporary: str, put: FileVersion) -
     try:
         outcome = put_back(dir_fd, temporary, at.name, put)
     except OSError as e:
-        return not_back(at, temporary, e)
+        return not_back(at, dir_fd, temporary, e)
     if outcome is Outcome.MIXED:
         return stays_mixed(at)
     return ToolError(Code.FILE_CHANGED, f"{at.shown} has changed since it was read", "read it again")

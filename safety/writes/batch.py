@@ -18,8 +18,7 @@ from .file_version import FileVersion
 from .fs_ops import make_parents, remove_folders
 from .metadata import Attributes, Owner, give_attributes, keep_owner, keep_owner_of_link, permitted
 from .renameat2 import exchange, rename_no_replace
-from .rollback import Outcome, put_back, remove_again
-from .temp_names import temporary_name
+from .rollback import Outcome, kept_for_good, put_back, remove_again
 from .tree_ops import copy, remove_tree
 
 _AT_ONCE = 64
@@ -85,7 +84,7 @@ class _Item:
     """One change on its way. spare: the name beside it for what is not in place: first the new file, then the old."""
 
     change: Change
-    spare: str
+    spare: str = ""
     staged: bool = False
     swapped: bool = False
     mode: int | None = None
@@ -96,7 +95,7 @@ class _Item:
 class _Batch:
     def __init__(self, changes: Sequence[Change], go_on: Callable[[], object]) -> None:
         self._go_on = go_on
-        self._items = [_Item(change, temporary_name()) for change in _told_apart(changes)]
+        self._items = [_Item(change) for change in _told_apart(changes)]
 
     def run(self) -> tuple[Changed, ...]:
         with ThreadPoolExecutor(min(_THREADS, len(self._items))) as pool:
@@ -211,6 +210,7 @@ def stage(dir_fd: int, item: _Item) -> None:
     """Write the content beside the place, and see it on the disk."""
     with _refusing(item):
         change = item.change
+        item.spare = change.place.roots.staging.name(dir_fd)
         try:
             status = look(item, dir_fd)
         except FileNotFoundError:
@@ -272,7 +272,7 @@ def swap(item: _Item, dir_fd: int) -> None:
 
 def _replace_keeping(item: _Item, expect: FileVersion, dir_fd: int, name: str) -> bool:
     """Do in steps what exchange() does, for systems without it, and tell whether the old file kept is a copy."""
-    kept = temporary_name()
+    kept = item.change.place.roots.staging.name(dir_fd)
     # In a shared folder, where each removes only what is theirs, a second name of another's file would stay.
     copied = os.geteuid() not in (0, os.stat(name, dir_fd=dir_fd, follow_symlinks=False).st_uid)
     if not copied:
@@ -302,6 +302,8 @@ def _taken_back(item: _Item) -> list[str]:
         with change.place.parent() as (dir_fd, name):
             outcome = _swap_back(item, dir_fd, name)
     except (ToolError, OSError):
+        with suppress(ToolError, OSError), change.place.parent() as (dir_fd, _):
+            item.spare = kept_for_good(dir_fd, item.spare)
         kept = change.place.folder().child(item.spare).shown
         if change.expect is None:
             return [f"{change.place.shown} could not be removed: what somebody has saved since may be in {kept}"]

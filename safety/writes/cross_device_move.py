@@ -28,7 +28,7 @@ def move_far(
     ToolError file_changed, refused; OSError. Then all is as before, but for what others have written and what is told. Raises
     SourceLeft.
     """
-    copied = _copied(old, old_fd, new_fd)
+    copied = _copied(old, new, old_fd, new_fd)
     leaving = _change_places(old, new, old_fd, new_fd, copied, expect, replacing)
     try:
         remove_tree(old_fd, leaving)
@@ -56,9 +56,9 @@ class _Copied:
     before: str
 
 
-def _copied(old: JailedPath, old_fd: int, new_fd: int) -> _Copied:
+def _copied(old: JailedPath, new: JailedPath, old_fd: int, new_fd: int) -> _Copied:
     """Copy what does not change meanwhile. A failure leaves nothing. ToolError file_changed, refused; OSError."""
-    name = temporary_name()
+    name = new.roots.staging.name(new_fd)
     try:
         before = signature(old_fd, old.name, _state)
         copy(old_fd, old.name, new_fd, name)
@@ -127,7 +127,7 @@ def _take_back(new: JailedPath, new_fd: int, copied: _Copied, *, swapped: bool, 
             with suppress(OSError):
                 remove_tree(new_fd, copied.name)
     except OSError as e:
-        raise not_back(new, copied.name, e) from None
+        raise not_back(new, new_fd, copied.name, e) from None
     if outcome is Outcome.MIXED:
         raise stays_mixed(new)
 

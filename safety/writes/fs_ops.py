@@ -273,7 +273,7 @@ def _replace(old: JailedPath, old_fd: int, new: JailedPath, new_fd: int, expect:
     if expect is None:
         os.rename(old.name, new.name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
         return
-    spare = temporary_name()
+    spare = new.roots.staging.name(new_fd)
     source: FileVersion | None = None
     # With two names the source is not lost whatever comes to one of them.
     if give_second_name(old_fd, old.name, new_fd, spare):
@@ -296,7 +296,7 @@ def _replace(old: JailedPath, old_fd: int, new: JailedPath, new_fd: int, expect:
         try:
             outcome = put_back(new_fd, spare, new.name, source)
         except OSError as e:
-            raise not_back(new, spare, e) from None
+            raise not_back(new, new_fd, spare, e) from None
         if outcome is Outcome.MIXED:
             raise stays_mixed(new) from None
         raise

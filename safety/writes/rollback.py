@@ -9,6 +9,7 @@ from ..errors import Code, ToolError
 from ..path_jail.roots import JailedPath
 from .file_version import FileVersion
 from .renameat2 import exchange, rename_no_replace
+from .temp_names import is_staging, temporary_name
 
 _TURNS = 100
 """Saves that may each fall into the instant of one exchange; nobody saves that often."""
@@ -66,9 +67,21 @@ def remove_again(dir_fd: int, spare: str, name: str, put: FileVersion) -> Outcom
     return outcome
 
 
-def not_back(place: JailedPath, spare: str, failure: OSError) -> ToolError:
+def kept_for_good(dir_fd: int, spare: str) -> str:
+    """Give what could not be put back a name under which no other server takes it for a left-over, and return that."""
+    if not is_staging(spare):
+        return spare
+    name = temporary_name()
+    try:
+        os.rename(spare, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except OSError:
+        return spare
+    return name
+
+
+def not_back(place: JailedPath, dir_fd: int, spare: str, failure: OSError) -> ToolError:
     """Return the error for something that could not be put back."""
-    kept = place.folder().child(spare).shown
+    kept = place.folder().child(kept_for_good(dir_fd, spare)).shown
     return ToolError(
         Code.REFUSED,
         f"{place.shown} could not be put back: what it held, or somebody has saved since, is in {kept}: {failure.strerror}",
@@ -87,7 +100,7 @@ def name_again(place: JailedPath, dir_fd: int, spare: str) -> None:
     try:
         rename_no_replace(dir_fd, spare, dir_fd, place.name)
     except OSError as e:
-        raise not_back(place, spare, e) from None
+        raise not_back(place, dir_fd, spare, e) from None
 
 
 def _exchanged(dir_fd: int, spare: str, name: str, put: FileVersion) -> Outcome:
