@@ -57,6 +57,11 @@ class Toolbox:
     pipeline: Pipeline
     server: Server[Any]
     records: Records | None
+    processes: Processes
+
+    def has_programs(self, session: str) -> bool:
+        """Return True if programs run in the background of a session of streamable HTTP."""
+        return any(each.status == "running" for each in self.processes.of(f"session:{session}").list())
 
 
 def exposure(config: Config, catalogue: Iterable[Tool] | None = None, env: Mapping[str, str] | None = None) -> Exposure:
@@ -205,6 +210,7 @@ async def build_server(
             pipeline,
             build(pipeline, parts.owners, resources, completions, lambda tool: presented(tool, config, env)),
             records,
+            processes,
         )
 
 

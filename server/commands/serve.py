@@ -64,7 +64,9 @@ async def _serve_http(config: Config, toolbox: Toolbox, err: IO[str], on_stop: C
         err.flush()
 
     try:
-        return await http.serve(toolbox.server, config.http_settings(), on_ready=ready, on_stop=on_stop)
+        return await http.serve(
+            toolbox.server, config.http_settings(), keeps=toolbox.has_programs, on_ready=ready, on_stop=on_stop
+        )
     except OSError as e:
         if e.errno == errno.EADDRINUSE:
             raise ConfigError(f"port {config.port} is in use at {config.host}; --port 0 picks a free one") from None

@@ -468,7 +468,11 @@ class Settings:
     allow_plain_http: bool = setting(
         boolean(), False, "Serve beyond this machine without TLS, for instance behind a proxy that has it."
     )
-    http_max_sessions: int = setting(integer(1), 1000, "Sessions at a time.")
+    http_max_sessions: int = setting(
+        integer(1),
+        1000,
+        "Sessions at a time. Where all are open, an idle one of the same principal ends for a new one.",
+    )
     http_idle_timeout: float = setting(seconds(), 1800.0, "Seconds after which an idle session ends.")
     terminal_blocklist: tuple[str, ...] | None = setting(
         nullable(list_of(lower(text("the name of a command", _COMMAND)), "names of commands")),

@@ -1,7 +1,7 @@
 """What every HTTP request passes before it reaches a route."""
 
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from email.utils import formatdate
 from typing import Final
@@ -18,6 +18,7 @@ from ..caller import SCOPE_KEY, Caller
 from ..stdio.framing import MAX_PARTS, too_many_values
 from .bearer import principal_of
 from .origin import parse_authority, parse_origin
+from .sessions import SessionTable
 from .settings import HttpSettings
 
 log = logging.getLogger(__name__)
@@ -40,9 +41,11 @@ class AccessMiddleware:
     response before it is complete cancels the call: without an event store nobody could fetch its answer.
     """
 
-    def __init__(self, app: Starlette, settings: HttpSettings) -> None:
-        """Put the gate before app."""
+    def __init__(self, app: Starlette, settings: HttpSettings, keeps: Callable[[str], bool]) -> None:
+        """Put the gate before app. keeps: whether a session has programs that run, by its id."""
         self._app = app
+        shared = len({name for name, _ in settings.tokens}) > 1
+        self._sessions = SessionTable(settings.max_sessions, settings.idle_timeout, shared, keeps)
         self._settings = settings
         self._hosts = settings.host_rules()
         self._origins = settings.origin_rules()
@@ -78,15 +81,19 @@ class AccessMiddleware:
         if _is_crowded(body):
             await answer.refuse(413)
             return
-        session = _header(scope, b"mcp-session-id")
-        scope[SCOPE_KEY] = Caller(self._settings.transport, session.decode("latin-1") if session else None, principal)
+        header = _header(scope, b"mcp-session-id")
+        session = header.decode("latin-1") if header else None
+        scope[SCOPE_KEY] = Caller(self._settings.transport, session, principal)
         if principal is not None:
             scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=principal, scopes=[]))
+        if session is None and scope["method"] == "POST" and self._settings.transport == "http":
+            await self._make_room(scope, principal)
         live = anyio.CancelScope()
         self._live.add(live)
         try:
-            with live:
+            with live, self._sessions.used(session):
                 await self._app(scope, _replay(body, receive, answer), answer.send)
+            self._note(scope, session, principal, answer)
             if answer.gone or live.cancelled_caught:
                 await self._cancel_call(scope, body)
             if live.cancelled_caught:
@@ -145,6 +152,41 @@ class AccessMiddleware:
         await answer.refuse(408)
         return None
 
+    def _note(self, scope: Scope, session: str | None, principal: str | None, answer: "_Answer") -> None:
+        """Note a session that was opened or has ended, as the answer says."""
+        if session is None and answer.session is not None:
+            self._sessions.opened(answer.session, principal)
+        elif session is not None and (answer.status == 404 or (scope["method"] == "DELETE" and answer.status == 200)):
+            self._sessions.ended(session)
+
+    async def _make_room(self, scope: Scope, principal: str | None) -> None:
+        """End an idle session where this request may open one and there is no room."""
+        version = _header(scope, b"mcp-protocol-version")
+        if version is not None and version.decode("latin-1") not in HANDSHAKE_PROTOCOL_VERSIONS:
+            return
+        idle = self._sessions.to_end(principal)
+        if idle is None:
+            return
+        headers = [(b"host", _header(scope, b"host") or b""), (b"mcp-session-id", idle.encode("latin-1"))]
+        await self._ask(dict(scope) | {"method": "DELETE", "headers": headers}, b"")
+        self._sessions.ended(idle)
+
+    async def _ask(self, scope: Scope, body: bytes) -> None:
+        """Make a request of our own for a session; its answer is of no interest."""
+        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Message:
+            return messages.pop() if messages else {"type": "http.disconnect"}
+
+        async def ignore(message: Message) -> None:
+            return None
+
+        try:
+            with anyio.move_on_after(CLOSE_WAIT):
+                await self._app(scope, receive, ignore)
+        except Exception:
+            log.debug("a session ended meanwhile", exc_info=True)
+
     async def _cancel_call(self, scope: Scope, body: bytes) -> None:
         """Tell the session that the request in body is cancelled, as its client would by a notification.
 
@@ -163,19 +205,7 @@ class AccessMiddleware:
             return
         params = {"requestId": request["id"], "reason": "the response was closed"}
         notification = to_json({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
-        messages: list[Message] = [{"type": "http.request", "body": notification, "more_body": False}]
-
-        async def receive() -> Message:
-            return messages.pop() if messages else {"type": "http.disconnect"}
-
-        async def ignore(message: Message) -> None:
-            return None
-
-        try:
-            with anyio.move_on_after(CLOSE_WAIT):
-                await self._app(dict(scope), receive, ignore)
-        except Exception:
-            log.debug("a session ended while its call was cancelled", exc_info=True)
+        await self._ask(dict(scope), notification)
 
     async def _close(self) -> None:
         self._drained = anyio.Event()
@@ -193,6 +223,8 @@ class _Answer:
         self.scope = scope
         self.principal: str | None = None
         self.gone = False
+        self.status = 0
+        self.session: str | None = None
         self._send = send
         self._started = False
         self._complete = False
@@ -200,7 +232,11 @@ class _Answer:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._started = True
-            self._log(message["status"])
+            self.status = message["status"]
+            opened = [value for name, value in message.get("headers", ()) if name.lower() == b"mcp-session-id"]
+            if opened and self.status == 200:
+                self.session = opened[0].decode("latin-1")
+            self._log(self.status)
             date = (b"date", formatdate(usegmt=True).encode())
             message = {**message, "headers": [date, *message.get("headers", ())]}
         elif message["type"] == "http.response.body" and not message.get("more_body", False):

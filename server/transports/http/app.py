@@ -18,8 +18,15 @@ from .connections import Listener, bind
 from .settings import HttpSettings, refusal
 from .sse import SseSessions
 
+Keeps = Callable[[str], bool]
+"""Returns True for the id of a session that has programs which run."""
 
-def build_app(server: Server[Any], settings: HttpSettings) -> AccessMiddleware:
+
+def _keeps_nothing(session: str) -> bool:
+    return False
+
+
+def build_app(server: Server[Any], settings: HttpSettings, keeps: Keeps = _keeps_nothing) -> AccessMiddleware:
     """Return the ASGI app of a transport: its routes behind the gate.
 
     settings.port is the port that clients connect to, which the default of allowed_hosts is made of. An ASGI
@@ -44,11 +51,11 @@ def build_app(server: Server[Any], settings: HttpSettings) -> AccessMiddleware:
         routes = [Route("/mcp", endpoint=StreamableHTTPASGIApp(manager))]
         app = Starlette(routes=routes, lifespan=lambda _: manager.run())
     app.router.redirect_slashes = False
-    return AccessMiddleware(app, settings)
+    return AccessMiddleware(app, settings, keeps)
 
 
 @asynccontextmanager
-async def serving(server: Server[Any], settings: HttpSettings) -> AsyncIterator[str]:
+async def serving(server: Server[Any], settings: HttpSettings, keeps: Keeps = _keeps_nothing) -> AsyncIterator[str]:
     """Accept connections inside the block; yield the URL. At its end calls are cancelled and streams closed.
 
     Raises ValueError with the line of `refusal`, and OSError or ssl.SSLError if the address or certificate
@@ -59,7 +66,7 @@ async def serving(server: Server[Any], settings: HttpSettings) -> AsyncIterator[
     sockets = bind(settings)
     try:
         settings = replace(settings, port=sockets[0].getsockname()[1])
-        gate = build_app(server, settings)
+        gate = build_app(server, settings, keeps)
         listener = Listener(gate, settings, sockets)
         try:
             async with gate.running():
@@ -78,6 +85,7 @@ async def serve(
     server: Server[Any],
     settings: HttpSettings,
     *,
+    keeps: Keeps = _keeps_nothing,
     on_ready: Callable[[str], None] | None = None,
     on_stop: Callable[[], None] | None = None,
 ) -> int:
@@ -87,7 +95,7 @@ async def serve(
     """
     stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     with stop_signals(stopped.set_result):
-        async with serving(server, settings) as url:
+        async with serving(server, settings, keeps) as url:
             if on_ready is not None:
                 on_ready(url)
             await stopped

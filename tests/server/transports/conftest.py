@@ -280,8 +280,8 @@ def served(example: Any) -> Any:
     from toolbox_mcp.server.transports.http.settings import HttpSettings
 
     @asynccontextmanager
-    async def start(**settings: Any) -> AsyncIterator[Site]:
-        async with serving(example.server, HttpSettings(port=0, **settings)) as url:
+    async def start(keeps: Any = lambda session: False, **settings: Any) -> AsyncIterator[Site]:
+        async with serving(example.server, HttpSettings(port=0, **settings), keeps) as url:
             yield Site(url)
 
     return start

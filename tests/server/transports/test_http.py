@@ -317,17 +317,54 @@ async def test_a_client_that_does_not_read_its_answer_is_closed(served):
         assert await asyncio.to_thread(ask_and_do_not_read, site.port, request)
 
 
-@BOTH
-async def test_more_sessions_than_allowed_are_refused_until_one_ends(served, transport):
-    async with served(transport=transport, max_sessions=2) as site, client(site, "legacy"):
+async def test_more_streams_than_allowed_are_refused_until_one_ends(served):
+    async with served(transport="sse", max_sessions=2) as site, client(site, "legacy"):
         async with client(site, "legacy"):
-            if transport == "sse":
-                status = (await site.send(site.head("GET")))[0]
-            else:
-                status = (await site.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}}))[0]
-            assert status == 503
+            assert (await site.send(site.head("GET")))[0] == 503
         async with asyncio.timeout(5), client(site, "legacy") as found:
             assert await text(found, "echo", text="room") == "room"
+
+
+PING_AGAIN = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+async def test_where_there_is_no_room_the_longest_idle_session_ends(served):
+    async with served(max_sessions=2) as site:
+        first, second = await site.session(), await site.session()
+        assert (await site.post(PING_AGAIN, mcp_session_id=first))[0] == 200
+        third = await site.session()
+        found = {name: (await site.post(PING_AGAIN, mcp_session_id=name))[0] for name in (first, second, third)}
+        assert found == {first: 200, second: 404, third: 200}
+
+
+async def test_a_session_with_a_stream_or_a_program_does_not_end_for_another(served):
+    first: list[str] = []
+    async with (
+        served(max_sessions=2, keeps=lambda session: session in first) as site,
+        site.connected() as (reader, writer),
+    ):
+        first.append(await site.session())
+        second = await site.session()
+        writer.write(site.head("GET", mcp_session_id=second, accept="text/event-stream"))
+        assert (await site.answer(reader))[0] == 200
+        opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}}
+        assert (await site.post(opening))[0] == 503
+        first.clear()
+        third = await site.session()
+        assert (await site.post(PING_AGAIN, mcp_session_id=third))[0] == 200
+
+
+async def test_a_principal_ends_sessions_of_its_own_and_leaves_room_for_others(served):
+    async with served(max_sessions=4, tokens=TOKENS) as site:
+        site.token = ALICE
+        alices = [await site.session() for _ in range(5)]
+        site.token = BOB
+        bobs = [await site.session() for _ in range(2)]
+        found = {}
+        for site.token, names in ((ALICE, alices), (BOB, bobs)):
+            found.update({name: (await site.post(PING_AGAIN, mcp_session_id=name))[0] for name in names})
+        assert [found[name] for name in alices] == [404, 404, 200, 200, 200]
+        assert [found[name] for name in bobs] == [404, 200]
 
 
 async def test_an_idle_session_ends_and_its_state_with_it(served, marks):
