@@ -3,7 +3,7 @@
 import logging
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -108,7 +108,7 @@ async def build_server(
         if config.records:
             records = await stack.enter_async_context(_records(config))
         settings = tool_settings(config, env)
-        env = outside_roots(env, lambda folder: containing_root(Path(folder, "any"), roots.folders) is not None)
+        env = trusted_environment(env, roots.folders)
         passed = {**QUIET, **scrub(env, config.env_passthrough)}
         sandbox = Sandbox(sandbox_settings(config, env), roots=roots)
         stack.push_async_callback(sandbox.aclose)
@@ -212,6 +212,11 @@ async def build_server(
             records,
             processes,
         )
+
+
+def trusted_environment(env: Mapping[str, str], roots: Sequence[Path]) -> dict[str, str]:
+    """Return env with a PATH that leads into no root: who may write a file there must not thereby become a program."""
+    return outside_roots(env, lambda folder: containing_root(Path(folder, "any"), roots) is not None)
 
 
 def tool_settings(config: Config, env: Mapping[str, str]) -> ToolSettings:

@@ -53,8 +53,10 @@ class Finding:
 
 def examine(config: Config, env: Mapping[str, str], out: IO[str], *, as_json: bool) -> int:
     """Print what was found and return 1 if something needed is missing, else 0."""
+    from ..build import trusted_environment
+
     found = []
-    for finding in findings(config, env):
+    for finding in findings(config, trusted_environment(env, config.roots)):
         found.append(finding)
         if not as_json:
             out.write(f"{finding.state:8} {finding.name:20} {finding.detail}\n")
