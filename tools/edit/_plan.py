@@ -119,8 +119,9 @@ class Files:
         self.walk = Walk(
             within.folder,
             ignored_dirs=within.ignored_dirs,
-            gitignore=within.gitignore,
+            gitignore=within.gitignore and within.file is None,
             enters=within.matcher.enters if within.matcher and prunes else None,
+            max_depth=None if within.file is None else 1,
         )
         self._scope = within
         self._found = found

@@ -1,6 +1,6 @@
 """replace_in_files."""
 
-import os
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +25,7 @@ from ._regex import Template, parsed, runaway, substituted
 EVERYTHING = "**/*"
 MAX_ROWS = 100
 SAME = "what replaces is the same there, as line ends stay those of the file"
+_LIKE_REGEX = re.compile(r"\\[AbBdDsSwWZ]|\.[*+]|\[\^|\(\?|\\[.()]|\w\|\w")
 TRIES = 3
 """Times that all is read and replaced, where others change a file meanwhile; a guess."""
 
@@ -39,13 +40,13 @@ async def replace_in_files(
     pattern: str,
     replacement: str = "",
     glob: str = EVERYTHING,
-    path: WritePath = ".",  # type: ignore[assignment]
+    path: Annotated[WritePath, Field(description="folder or file")] = ".",  # type: ignore[assignment]
     regex: Annotated[bool, Field(description=r"pattern is one; \1 and \g<name> in the replacement are groups")] = False,
     ignore_case: bool = False,
     dry_run: bool = False,
     include_ignored: bool = False,
 ) -> Text:
-    """Replace text in all files below a folder, in every one or in none.
+    """Replace text in all files below a folder, or in one, in every one or in none.
 
     dry_run tells what would change.
     """
@@ -76,11 +77,10 @@ async def replace_in_files(
     same = sum(hit.change is None for hit in found.hits)
     if same and pattern != replacement:
         found.left_out[SAME] = same
-    return Text(_told(found, pattern, notes(files.walk), dry_run=dry_run), "narrow the path or the glob")
+    return Text(_told(found, pattern, notes(files.walk), dry_run=dry_run, regex=regex), "narrow the path or the glob")
 
 
 def _scope(path: JailedPath, glob: str, settings: ToolSettings, include_ignored: bool) -> Scope:
-    os.close(path.open_folder())
     # The default means every file, so no path need be matched.
     return Scope.of(path, None if glob == EVERYTHING else glob, settings, include_ignored=include_ignored)
 
@@ -143,10 +143,11 @@ async def _in_worker(replaced: _Worker, progress: Progress, files: Files, found:
         await progress(found.looked_at, None, f"{len(found.hits)} files to change")
 
 
-def _told(found: Plan, pattern: str, more: list[str], *, dry_run: bool) -> str:
+def _told(found: Plan, pattern: str, more: list[str], *, dry_run: bool, regex: bool) -> str:
     count = sum(hit.count for hit in found.hits)
     done = "Would replace" if dry_run else "Replaced"
-    lines = [f"no matches for {pattern}"]
+    meant = "; regex=true reads it as an expression" if not regex and _LIKE_REGEX.search(pattern) else ""
+    lines = [f"no matches for {pattern}{meant}"]
     if count:
         lines = [f"{done} {count} occurrence(s) in {len(found.hits)} file(s)"]
     lines += [f"{hit.place.shown}: {hit.count}" for hit in found.hits[:MAX_ROWS]]

@@ -102,7 +102,7 @@ class Scope:
         No glob means those that are on their way to their places: what replaced one of them would come there in its stead.
         """
         if self.file is not None:
-            return True
+            return relative == self.file
         if is_temporary(relative):
             return False
         if self.matcher is None:

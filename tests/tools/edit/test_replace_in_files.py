@@ -197,8 +197,7 @@ async def test_replaces_in_every_file_meant_and_in_no_other(call, folder, argume
         ({"pattern": "old", "glob": "[a"}, "bad_pattern"),
         ({"pattern": "old", "glob": "../*"}, None),
         ({"pattern": "old", "path": "missing"}, "not_a_directory"),
-        ({"pattern": "old", "path": "b.txt"}, "not_a_directory"),
-        ({"pattern": "old", "path": "pipe"}, "not_a_directory"),
+        ({"pattern": "old", "path": "pipe"}, "not_a_file"),
         ({"pattern": "old", "path": ".."}, "path_denied"),
         ({"pattern": "old", "path": "out"}, "path_denied"),
         ({"pattern": "old", "path": ".git"}, "protected_path"),
@@ -377,3 +376,34 @@ async def test_what_is_on_its_way_to_its_place_is_left_to_whom_it_belongs(call, 
     done = await call("replace_in_files", pattern="old", replacement="new")
     assert done == "Replaced 2 occurrence(s) in 2 file(s)\n.toolbox-mine.tmp: 1\na: 1"
     assert coming.read_text() == moving.read_text() == "old"
+
+
+async def test_a_path_may_be_one_file(call, project):
+    for name in ("a.txt", "b.txt", "d/a.txt"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text("old\n")
+    (project / ".gitignore").write_text("b.txt\n")
+    answer = await call("replace_in_files", pattern="old", replacement="new", path="b.txt")
+    assert answer.startswith("Replaced 1 occurrence(s) in 1 file(s)\nb.txt: 1")
+    assert [(project / name).read_text() for name in ("a.txt", "b.txt", "d/a.txt")] == ["old\n", "new\n", "old\n"]
+    (project / "vendor").mkdir()
+    (project / "vendor" / "a.txt").write_text("old\n")
+    assert "vendor/a.txt: 1" in await call("replace_in_files", pattern="old", replacement="new", path="vendor/a.txt")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [
+        (r"\bold\b", True),
+        ("o.*d", True),
+        ("(?i)old", True),
+        ("a|b", True),
+        ("old(x)", False),
+        ("a.b", False),
+        ("C:\\new", False),
+    ],
+)
+async def test_a_literal_that_looks_like_an_expression_and_is_nowhere_is_told(call, project, pattern, meant):
+    (project / "a.txt").write_text("x\n")
+    answer = await call("replace_in_files", pattern=pattern, replacement="new")
+    assert answer == f"no matches for {pattern}" + ("; regex=true reads it as an expression" if meant else "")
