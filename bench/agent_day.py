@@ -117,21 +117,28 @@ def wrong_edits(root: Path) -> Task:
     """Edits as models get them wrong, each followed by the right one."""
     path = "src/click/utils.py"
     yield fails("edit_file", path=path, old_string="def safecall(func):\n", new_string="x")
-    yield fails("edit_file", path=path, old_string="return rv\n", new_string="return  rv\n")
+    yield fails("edit_file", path=path, old_string="    return rv;\n", new_string="    return rv\n")
     yield fails("edit_file", path="click/utils.py", old_string="a", new_string="b")
     yield fails("edit_file", path=path, old_string="12\tdef echo(", new_string="x")
     yield fails("edit_file", path=path, old_string="x", new_string="x")
     yield fails("edit_file", file_path=path, old_str="a", new_str="b")
     yield fails("multi_edit", path=path, edits=[{"old_string": "no such text", "new_string": "b"}])
     yield fails("edit_lines", path=path, operation="replace", match_lines=["no such line"], lines=["b"])
-    yield fails("replace_in_files", pattern="(", replacement="b")
+    yield fails("replace_in_files", pattern="(", replacement="b", regex=True)
 
 
 def rename(root: Path) -> Task:
     """A function in the sources and tests, and the file of its tests."""
     yield ask("grep_files", pattern="_expand_args", output="count")
-    yield ask("replace_in_files", pattern="\\b_expand_args\\b", replacement="_widen_args", glob="*.py", dry_run=True)
-    yield ask("replace_in_files", pattern="\\b_expand_args\\b", replacement="_widen_args", glob="*.py")
+    yield ask(
+        "replace_in_files",
+        pattern="\\b_expand_args\\b",
+        replacement="_widen_args",
+        glob="*.py",
+        regex=True,
+        dry_run=True,
+    )
+    yield ask("replace_in_files", pattern="\\b_expand_args\\b", replacement="_widen_args", glob="*.py", regex=True)
     found = yield ask("glob", pattern="test*expand_args.py")
     if found.startswith("tests/"):
         yield ask("move_file", source=found, destination=found.replace("expand", "widen"))
@@ -175,7 +182,7 @@ def module(root: Path) -> Task:
     )
     yield ask("lint", path="src/click/mean.py")
     yield ask("git_add", paths=["src/click/mean.py", "tests/test_mean.py"])
-    yield ask("git_diff", target="staged")
+    yield ask("git_diff", staged=True)
     yield ask("git_commit", message="Add mean")
     yield ask("git_log", count=1)
 
@@ -380,7 +387,7 @@ COMMANDER: dict[str, Callable[[Path], list[tuple[str, dict[str, Any]]]]] = {
         ("start_process", {"command": f"cd {root} && .venv/bin/pytest -q 2>&1 | tail -40", "timeout_ms": 60_000})
     ],
     "an edit": lambda root: [
-        ("edit_block", {"file_path": str(root / "src/click/utils.py"), "old_string": "def safecall", "new_string": "def safe_call"})
+        ("edit_block", {"file_path": str(root / "src/click/termui.py"), "old_string": "def echo_via_pager(", "new_string": "def page("})
     ],
     "a rename in the repository": lambda root: [
         ("start_process", {"command": f"cd {root} && grep -rl _expand_args --include=*.py . | xargs sed -i s/_expand_args/_widen_args/g && git status --short", "timeout_ms": 10_000})
@@ -390,7 +397,7 @@ COMMANDER: dict[str, Callable[[Path], list[tuple[str, dict[str, Any]]]]] = {
 
 OURS: dict[str, Callable[[Path], list[tuple[str, dict[str, Any]]]]] = {
     "failing tests: which and why": lambda root: [("run_tests", {})],
-    "an edit": lambda root: [("edit_file", {"path": "src/click/utils.py", "old_string": "def safecall", "new_string": "def safe_call"})],
+    "an edit": lambda root: [("edit_file", {"path": "src/click/termui.py", "old_string": "def echo_via_pager(", "new_string": "def page("})],
     "a rename in the repository": lambda root: [("replace_in_files", {"pattern": "_expand_args", "replacement": "_widen_args", "glob": "*.py"})],
     "read core.py": lambda root: [],
 }  # fmt: skip

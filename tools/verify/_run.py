@@ -33,6 +33,9 @@ NAMES_SEEN = 1000
 _FRAMES = re.compile(r"((?:^[ \t]+(?:from|at) [^\n]*\n){2})((?:^[ \t]+(?:from|at) [^\n]*(?:\n|\Z)){2,})", re.MULTILINE)
 """A backtrace of Ruby or Node: a line for each frame."""
 
+MAX_PROJECTS = 10
+"""Projects that a refusal names; a guess."""
+
 MARKERS = (
     "pyproject.toml", "setup.cfg", "setup.py", "tox.ini", "pytest.ini", "package.json", "Cargo.toml", "go.mod", "Gemfile", "Rakefile",
     ".rspec", ".rubocop.yml", ".standard.yml", "ruff.toml", ".ruff.toml",
@@ -193,12 +196,14 @@ def nearest(path: JailedPath | None, fits: Callable[[Project], bool]) -> JailedP
     return None
 
 
-def projects_below(base: str, fits: Callable[[Project], bool], ignored: Collection[str]) -> list[str]:
-    """Return the folders of the base that are fitting projects, by name."""
-    found = []
+def projects_below(base: str, fits: Callable[[Project], bool], ignored: Collection[str], levels: int = 2) -> list[str]:
+    """Return the folders that are fitting projects, by name: those of the base, and of its folders that are none."""
+    found: list[str] = []
     with contextlib.suppress(OSError), os.scandir(base) as entries:
         for entry in sorted(islice(entries, NAMES_SEEN), key=lambda entry: entry.name):
             plain = entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".") and entry.name not in ignored
             if plain and fits(Project(entry.path)):
                 found.append(entry.name)
-    return found
+            elif plain and levels > 1 and len(found) < MAX_PROJECTS:
+                found += (f"{entry.name}/{name}" for name in projects_below(entry.path, fits, ignored, levels - 1))
+    return found[:MAX_PROJECTS]

@@ -321,6 +321,14 @@ async def test_tests_are_chosen_by_name_in_each_frameworks_way(call, fake, files
         assert argument in answer
 
 
+async def test_projects_are_named_two_levels_down(call, files):
+    files(
+        packages__a__package_dot_json='{"scripts": {"test": "x"}}',
+        apps__b__c__package_dot_json='{"scripts": {"test": "x"}}',
+    )
+    assert (await call("run_tests"))["hint"] == "path=packages/a runs the tests there"
+
+
 async def test_of_scripts_that_run_scripts_the_runner_gets_the_arguments(call, fake, files):
     fake("npm", "exit 0\n")
     scripts = {"test": "npm run unit && npm run lint", "unit": "mocha", "lint": "xo"}
