@@ -7,7 +7,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -43,7 +43,12 @@ def serve(config: Config, env: Mapping[str, str], err: IO[str]) -> int:
 
 
 async def _serve(config: Config, env: Mapping[str, str], err: IO[str], on_stop: Callable[[], None]) -> int:
-    async with build_server(config, env) as toolbox:
+    async with AsyncExitStack() as stack:
+        toolbox = await stack.enter_async_context(build_server(config, env))
+        others = {
+            name: await stack.enter_async_context(build_server(own, env))
+            for name, own in (config.of_principals.items() if config.transport != "stdio" else ())
+        }
         # What is loaded by now stays; the collector need not look at it again.
         gc.freeze()
         if config.transport == "stdio":
@@ -53,11 +58,16 @@ async def _serve(config: Config, env: Mapping[str, str], err: IO[str], on_stop: 
                 err.write("toolbox-mcp: an MCP client is expected on stdin and stdout; Ctrl-C ends this\n")
                 err.flush()
             return await stdio.serve(toolbox.server, max_in_flight=config.max_in_flight, on_stop=on_stop)
-        return await _serve_http(config, toolbox, err, on_stop)
+        return await _serve_http(config, toolbox, others, err, on_stop)
 
 
-async def _serve_http(config: Config, toolbox: Toolbox, err: IO[str], on_stop: Callable[[], None]) -> int:
+async def _serve_http(
+    config: Config, toolbox: Toolbox, others: Mapping[str, Toolbox], err: IO[str], on_stop: Callable[[], None]
+) -> int:
     from ..transports.http import app as http
+
+    def has_programs(session: str) -> bool:
+        return any(each.has_programs(session) for each in (toolbox, *others.values()))
 
     def ready(url: str) -> None:
         err.write(f"toolbox-mcp: serving at {url}\n")
@@ -65,7 +75,12 @@ async def _serve_http(config: Config, toolbox: Toolbox, err: IO[str], on_stop: C
 
     try:
         return await http.serve(
-            toolbox.server, config.http_settings(), keeps=toolbox.has_programs, on_ready=ready, on_stop=on_stop
+            toolbox.server,
+            config.http_settings(),
+            others={name: each.server for name, each in others.items()},
+            keeps=has_programs,
+            on_ready=ready,
+            on_stop=on_stop,
         )
     except OSError as e:
         if e.errno == errno.EADDRINUSE:
@@ -91,7 +106,8 @@ def confine(config: Config) -> None:
 
     state = config.places.state if config.records_url else config.records_file.parent
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write: list[str | Path] = [*config.roots, state, tempfile.gettempdir()]
+    roots = [root for each in (config, *config.of_principals.values()) for root in each.roots]
+    write: list[str | Path] = [*roots, state, tempfile.gettempdir()]
     if isinstance(config.unsafe_logger, Path):
         write.append(config.unsafe_logger.parent)
     read = [path for path in (config.tls_cert, config.tls_key) if path]

@@ -322,6 +322,18 @@ def map_of(keys: Kind[str], values: Kind[T], expected: str) -> Kind[Mapping[str,
     return Kind(expected, read, lambda value: {key: values.show(each) for key, each in value.items()})
 
 
+def settings_map() -> Kind[Mapping[str, Any]]:
+    """Accept a map of settings, whose values are read where they are used."""
+    expected = "a map of settings"
+
+    def read(raw: object, at: ReadContext) -> Mapping[str, Any]:
+        if not isinstance(raw, Mapping) or not all(isinstance(key, str) for key in raw):
+            raise InvalidValue(expected, raw)
+        return MappingProxyType(dict(raw))
+
+    return Kind(expected, read, dict)
+
+
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):

@@ -19,7 +19,7 @@ from .file import Entry, read_settings
 from .flags import SECRETS, Flags, flag_names, read_flags, refuse_flag
 from .kinds import InvalidValue, ReadContext, did_you_mean
 from .presets import DEV_COMMANDS, expanded, preset_file
-from .settings import ALIASES, INTERPRETERS, OBEYED_BY_OTHERS, Setting, Settings, table
+from .settings import ALIASES, INTERPRETERS, OBEYED_BY_OTHERS, SERVER_WIDE, Setting, Settings, table
 from .user_dirs import Places, places
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Config(Settings):
 
     sources: by setting, `default`, `file`, `env VARIABLE`, `flag --X` or `override`. tokens: bearer tokens by the
     name of their principal. config_file: the settings file that was read. places: the user's folders.
+    of_principals: what each principal with settings of its own is served by.
     """
 
     sources: Mapping[str, str]
@@ -47,6 +48,7 @@ class Config(Settings):
     tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
     config_file: Path | None = None
     known_tools: Mapping[str, str] = field(default_factory=lambda: KNOWN_TOOLS, repr=False)
+    of_principals: Mapping[str, "Config"] = field(default_factory=dict, repr=False)
 
     @property
     def fs_root(self) -> Path:
@@ -170,14 +172,16 @@ def load_flags(
     overrides: Mapping[str, object] | None = None,
     platform: str = sys.platform,
     serves: bool = True,
+    own: "_Layer | None" = None,
 ) -> Config:
     """As load, for flags that were taken out of a command line with more in it.
 
     serves: false for a command that serves no folder. It may run in the home folder, where a terminal opens, without a root.
+    own: the settings of a principal, which lie above all others.
     """
     user = places(env, platform)
     at = ReadContext(cwd, user.home, known_tools)
-    layers = [_from_environment(env, platform), _from_flags(flags), _overrides(overrides or {})]
+    layers = [_from_environment(env, platform), _from_flags(flags), _overrides(overrides or {}), own or {}]
     file = _config_file(flags, user, cwd)
     entries = read_settings(file) if file else {}
     if file:
@@ -209,9 +213,40 @@ def load_flags(
         known_tools=known_tools,
     )
     made = replace(config, tokens=read_tokens(config.token_file, env.get("TOOLBOX_TOKEN")))
+    if made.principals and own is None:
+        # On pipes there is one client, and nobody needs a token.
+        known = None if made.transport == "stdio" else made.tokens
+        served = {
+            name: load_flags(
+                flags,
+                env,
+                cwd=cwd,
+                known_tools=known_tools,
+                overrides=overrides,
+                platform=platform,
+                own=_of_principal(name, settings, raws["principals"].folder, known),
+            )
+            for name, settings in made.principals.items()
+        }
+        made = replace(made, of_principals=MappingProxyType(served))
     if serves or roots_from != "default":
         made._check()
     return made
+
+
+def _of_principal(
+    name: str, settings: Mapping[str, Any], folder: Path | None, tokens: Mapping[str, str] | None
+) -> _Layer:
+    where = f"principals.{name}"
+    if tokens is not None and name not in tokens:
+        raise ConfigError(f"{where}: no token has this name")
+    layer: _Layer = {}
+    for key, value in settings.items():
+        _put(layer, key, _Raw(value, where, where, folder))
+    for key in layer:
+        if key in SERVER_WIDE or table()[key].secret:
+            raise ConfigError(f"{where}: {key} is the same for all principals")
+    return layer
 
 
 def _config_file(flags: Flags, user: Places, cwd: Path) -> Path | None:

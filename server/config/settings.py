@@ -29,6 +29,7 @@ from .kinds import (
     or_object,
     path,
     seconds,
+    settings_map,
     size,
     text,
     tool_name,
@@ -474,6 +475,13 @@ class Settings:
         "Sessions at a time. Where all are open, an idle one of the same principal ends for a new one.",
     )
     http_idle_timeout: float = setting(seconds(), 1800.0, "Seconds after which an idle session ends.")
+    principals: Mapping[str, Mapping[str, Any]] = setting(
+        map_of(
+            text("the name of a token", r"[A-Za-z0-9_.-]{1,64}"), settings_map(), "a map of names to maps of settings"
+        ),
+        MappingProxyType({}),
+        "By the name of its token, the settings in which what a principal is served differs: roots, preset, tools, limits.",
+    )
     terminal_blocklist: tuple[str, ...] | None = setting(
         nullable(list_of(lower(text("the name of a command", _COMMAND)), "names of commands")),
         None,
@@ -485,6 +493,16 @@ class Settings:
         one_of("debug", "info", "warning", "error"), "warning", "What is logged to stderr.", flag="--log-level"
     )
 
+
+SERVER_WIDE = frozenset(
+    {
+        "transport", "host", "port", "token_file", "allowed_hosts", "allowed_origins", "tls_cert", "tls_key",
+        "allow_plain_http", "http_max_sessions", "http_idle_timeout", "max_in_flight", "principals", "records",
+        "records_file", "records_url", "records_max_rows", "records_max_days", "tool_result_max_length", "confine", "log_level",
+        "otel_endpoint", "unsafe_logger",
+    }
+)  # fmt: skip
+"""Settings that no principal has of its own."""
 
 ALIASES: Mapping[str, str] = MappingProxyType({"fs_root": "root"})
 """Other names of settings."""
@@ -503,6 +521,7 @@ SECTIONS: Mapping[str, str] = MappingProxyType(
         "records": "Records",
         "otel_endpoint": "Telemetry",
         "transport": "Transport",
+        "principals": "Principals",
         "terminal_blocklist": "Orbiter profile",
         "log_level": "Log",
     }

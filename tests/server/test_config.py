@@ -105,7 +105,7 @@ def test_keys_of_others_give_a_default_that_anything_overrides(user):
         ([], {}, "tool_timeouts: {grep: 5}\n", ["'grep'"]),
         (["--toolsets", "edti"], {}, "", ["did you mean edit?"]),
         (["--toolsets", "read_fil"], {}, "", ["did you mean read_file?"]),
-        (["--profile", "orbiter"], {}, "", ["profile", "toolbox"]),
+        (["--profile", "orbit"], {}, "", ["profile", "toolbox"]),
         (["tools"], {}, "", ["unexpected argument tools"]),
         (["--root"], {}, "", ["--root: expected one argument"]),
         (["--set", "port"], {}, "", ["expected NAME=VALUE"]),

@@ -24,7 +24,8 @@ SAMPLES: dict[str, tuple[Any, Any]] = {
     "gem_url": ("http://gems.internal:9292", "http://gems.internal:9292"),
     "project_bin": ("env/bin,bin", ("env/bin", "bin")),
     "project_tools": ("python,mine", ("python", "mine")),
-    "profile": ("toolbox", "toolbox"),
+    "profile": ("llmtools", "llmtools"),
+    "principals": ({"bob": {"preset": "editor"}}, {"bob": {"preset": "editor"}}),
     "toolsets": (["read", "edit"], ("read", "edit")),
     "enable_exec_tools": ("yes", True),
     "exec_tools": (["bash", "write_file"], ("bash", "write_file")),
@@ -160,7 +161,7 @@ def test_a_value_is_the_same_from_file_environment_and_flag(user):
 
 def test_no_sample_is_the_default():
     defaults = {name for name in SAMPLES if SAMPLES[name][1] == table()[name].default}
-    assert defaults <= {"toolchain_timeout", "http_idle_timeout", "profile"}
+    assert defaults <= {"toolchain_timeout", "http_idle_timeout"}
 
 
 def test_what_is_shown_is_read_back_as_the_same_value(user):

@@ -1,8 +1,8 @@
 """What every HTTP request passes before it reaches a route."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from email.utils import formatdate
 from typing import Final
 
@@ -33,6 +33,26 @@ _OWN_PAGES: Final = frozenset((b"same-origin", b"none"))
 Headers = Iterable[tuple[bytes, bytes]]
 
 
+class ByPrincipal:
+    """The routes of each principal: those of its own server, or of the one for all others."""
+
+    def __init__(self, routes: Starlette, others: Mapping[str, Starlette]) -> None:
+        self._routes = routes
+        self._others = others
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request of the Caller in its scope; a lifespan event is not one."""
+        await self._others.get(scope[SCOPE_KEY].principal or "", self._routes)(scope, receive, send)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run the lifespans of all."""
+        async with AsyncExitStack() as stack:
+            for app in (self._routes, *self._others.values()):
+                await stack.enter_async_context(app.router.lifespan_context(app))
+            yield
+
+
 class AccessMiddleware:
     """An ASGI app around the routes: Host, framing, Origin or fetch metadata, token, body size and body time, in this order.
 
@@ -41,7 +61,7 @@ class AccessMiddleware:
     response before it is complete cancels the call: without an event store nobody could fetch its answer.
     """
 
-    def __init__(self, app: Starlette, settings: HttpSettings, keeps: Callable[[str], bool]) -> None:
+    def __init__(self, app: ByPrincipal, settings: HttpSettings, keeps: Callable[[str], bool]) -> None:
         """Put the gate before app. keeps: whether a session has programs that run, by its id."""
         self._app = app
         shared = len({name for name, _ in settings.tokens}) > 1
@@ -55,7 +75,7 @@ class AccessMiddleware:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run the lifespan of the routes, which holds the sessions; at the end all requests have ended."""
-        async with self._app.router.lifespan_context(self._app):
+        async with self._app.running():
             try:
                 yield
             finally:
@@ -63,9 +83,6 @@ class AccessMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return

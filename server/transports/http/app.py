@@ -1,9 +1,10 @@
 """MCP over HTTP: streamable HTTP at /mcp, or the older form with server-sent events."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from mcp.server.lowlevel.server import Server
@@ -13,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from ..shutdown import stop_signals
-from .access import AccessMiddleware
+from .access import AccessMiddleware, ByPrincipal
 from .connections import Listener, bind
 from .settings import HttpSettings, refusal
 from .sse import SseSessions
@@ -26,12 +27,22 @@ def _keeps_nothing(session: str) -> bool:
     return False
 
 
-def build_app(server: Server[Any], settings: HttpSettings, keeps: Keeps = _keeps_nothing) -> AccessMiddleware:
+def build_app(
+    server: Server[Any],
+    settings: HttpSettings,
+    others: Mapping[str, Server[Any]] = MappingProxyType({}),
+    keeps: Keeps = _keeps_nothing,
+) -> AccessMiddleware:
     """Return the ASGI app of a transport: its routes behind the gate.
 
-    settings.port is the port that clients connect to, which the default of allowed_hosts is made of. An ASGI
-    server that does not run `serve` must run the lifespan of the app.
+    settings.port is the port that clients connect to, which the default of allowed_hosts is made of. others: the servers
+    of principals that have their own. `running` of the gate holds their lifespans.
     """
+    routes = ByPrincipal(_routes(server, settings), {name: _routes(own, settings) for name, own in others.items()})
+    return AccessMiddleware(routes, settings, keeps)
+
+
+def _routes(server: Server[Any], settings: HttpSettings) -> Starlette:
     if settings.transport == "sse":
         sessions = SseSessions(server, settings.max_sessions, settings.idle_timeout, settings.max_in_flight)
         routes = [
@@ -51,11 +62,16 @@ def build_app(server: Server[Any], settings: HttpSettings, keeps: Keeps = _keeps
         routes = [Route("/mcp", endpoint=StreamableHTTPASGIApp(manager))]
         app = Starlette(routes=routes, lifespan=lambda _: manager.run())
     app.router.redirect_slashes = False
-    return AccessMiddleware(app, settings, keeps)
+    return app
 
 
 @asynccontextmanager
-async def serving(server: Server[Any], settings: HttpSettings, keeps: Keeps = _keeps_nothing) -> AsyncIterator[str]:
+async def serving(
+    server: Server[Any],
+    settings: HttpSettings,
+    others: Mapping[str, Server[Any]] = MappingProxyType({}),
+    keeps: Keeps = _keeps_nothing,
+) -> AsyncIterator[str]:
     """Accept connections inside the block; yield the URL. At its end calls are cancelled and streams closed.
 
     Raises ValueError with the line of `refusal`, and OSError or ssl.SSLError if the address or certificate
@@ -66,7 +82,7 @@ async def serving(server: Server[Any], settings: HttpSettings, keeps: Keeps = _k
     sockets = bind(settings)
     try:
         settings = replace(settings, port=sockets[0].getsockname()[1])
-        gate = build_app(server, settings, keeps)
+        gate = build_app(server, settings, others, keeps)
         listener = Listener(gate, settings, sockets)
         try:
             async with gate.running():
@@ -85,6 +101,7 @@ async def serve(
     server: Server[Any],
     settings: HttpSettings,
     *,
+    others: Mapping[str, Server[Any]] = MappingProxyType({}),
     keeps: Keeps = _keeps_nothing,
     on_ready: Callable[[str], None] | None = None,
     on_stop: Callable[[], None] | None = None,
@@ -95,7 +112,7 @@ async def serve(
     """
     stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     with stop_signals(stopped.set_result):
-        async with serving(server, settings, keeps) as url:
+        async with serving(server, settings, others, keeps) as url:
             if on_ready is not None:
                 on_ready(url)
             await stopped

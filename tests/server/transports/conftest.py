@@ -281,7 +281,7 @@ def served(example: Any) -> Any:
 
     @asynccontextmanager
     async def start(keeps: Any = lambda session: False, **settings: Any) -> AsyncIterator[Site]:
-        async with serving(example.server, HttpSettings(port=0, **settings), keeps) as url:
+        async with serving(example.server, HttpSettings(port=0, **settings), keeps=keeps) as url:
             yield Site(url)
 
     return start
