@@ -72,7 +72,7 @@ class ShellRunner:
         env: Mapping[str, str],
         base_env: Mapping[str, str] | Literal["login"] = MappingProxyType({}),
         default: str = "auto",
-        output_bytes: int = 262_144,
+        output_bytes: int = 4_194_304,
         sandbox: Sandbox | None = None,
         auto: bool = False,
     ) -> None:
@@ -80,7 +80,7 @@ class ShellRunner:
 
         cwd: the base, where commands run unless told otherwise. host: the server's own environment, which says where shells are and which one is the user's. env: what
         commands get of it. base_env: what lies above env, or login for what a login shell sets. default: the name
-        of the shell for calls that name none. output_bytes: how much of each stream is kept, from its end. sandbox:
+        of the shell for calls that name none. output_bytes: how much of each stream is kept, three quarters of it from the start. sandbox:
         where commands run, with the base writable and without what env holds of the host. auto: only where that works.
         """
         self._auto = auto
@@ -90,7 +90,7 @@ class ShellRunner:
         self._env = env
         self._base_env = base_env
         self._default = default
-        self._capture = Capture(head=0, tail=output_bytes)
+        self._capture = Capture(head=output_bytes - output_bytes // 4, tail=output_bytes // 4)
         self._sandbox = sandbox
         self._login: dict[str, str] | None = None
         self._asking = asyncio.Lock()
@@ -150,7 +150,7 @@ class ShellRunner:
     async def run_argv(
         self, argv: Sequence[str], *, cwd: JailedPath | None, env: Mapping[str, str], timeout: float, stdin: bytes = b""
     ) -> Ran:
-        """Run a program as a shell command is run: the tail of its output is kept, SIGTERM comes before SIGKILL."""
+        """Run a program as a shell command is run: SIGTERM comes before SIGKILL."""
         descriptor = cwd.open_folder() if cwd else None
         try:
             if self._sandbox:

@@ -1,5 +1,6 @@
 """The result of a program: the exec fields, and the exec form as its text (TOOLS.md §1.7)."""
 
+from collections.abc import Collection
 from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr
@@ -62,6 +63,11 @@ class ExecResult(Record):
         )
         made._reasons = reasons
         return made
+
+    def derived(self) -> Collection[str]:
+        """Return the counts of streams that are whole."""
+        streams = {"stdout_bytes": self.stdout_truncated, "stderr_bytes": self.stderr_truncated}
+        return {name for name, truncated in streams.items() if not truncated}
 
     @property
     def size(self) -> int:

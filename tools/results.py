@@ -1,7 +1,7 @@
 """What a handler may return: text, a record, or ready content blocks."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
@@ -255,9 +255,13 @@ class Record(BaseModel):
             meta = meta | {"truncated": cut.truncated}
         return Answer([TextContent(type="text", text=cut.text)], fitted.fields(), meta, cut.tokens)
 
+    def derived(self) -> Collection[str]:
+        """Return the fields that say no more than the others."""
+        return ()
+
     def fields(self) -> dict[str, Any]:
-        """Return the fields that are neither null nor false."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_false(self))
+        """Return the fields that are neither null nor false nor follow from others."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_needless(self))
 
     def _with_fields_within(self, budget: Budget) -> tuple[Self, dict[str, Any]]:
         """Return the record cut so that its fields fit, which as JSON may be longer than the rendering.
@@ -285,8 +289,8 @@ class Record(BaseModel):
         return best
 
 
-def _false(value: object) -> dict[Any, Any] | None:
-    """Return the fields that are false, of a model and of those within it, in the form that model_dump leaves out."""
+def _needless(value: object) -> dict[Any, Any] | None:
+    """Return the false and derived fields, of a model and of those within it, in the form that model_dump leaves out."""
     if isinstance(value, BaseModel):
         pairs: Iterable[tuple[Any, Any]] = value
     elif isinstance(value, (list, tuple)):
@@ -294,5 +298,6 @@ def _false(value: object) -> dict[Any, Any] | None:
     else:
         return None
     is_model = isinstance(value, BaseModel)
-    found = {key: True if is_model and item is False else _false(item) for key, item in pairs}
+    derived = value.derived() if isinstance(value, Record) else ()
+    found = {key: True if is_model and (item is False or key in derived) else _needless(item) for key, item in pairs}
     return {key: what for key, what in found.items() if what} or None

@@ -11,10 +11,11 @@ _LEADS = 3  # a character has at most three bytes after its first
 class Capture:
     """How many bytes of one stream are kept: the first `head` and the last `tail`.
 
-    64 calls at a time take at most 64 * 2 * (2 + 2 * 1) MiB, which is what one process of the server may hold.
+    Both streams are 8 MiB. 64 calls at a time take at most 64 * 2 * (3 + 2 * 1) MiB, which is what one process of the
+    server may hold.
     """
 
-    head: int = 2 << 20
+    head: int = 3 << 20
     tail: int = 1 << 20
 
 

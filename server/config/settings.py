@@ -309,7 +309,11 @@ class Settings:
     shell_max_command_bytes: int = setting(
         integer(1), ToolSettings.shell_max_command_bytes, "Bytes of one shell command."
     )
-    shell_output_bytes: int = setting(integer(1024, 4_194_304), 262_144, "Bytes kept of each stream, from its end.")
+    shell_output_bytes: int = setting(
+        integer(1024, 4_194_304),
+        4_194_304,
+        "Bytes kept of each stream: three quarters from its start, the rest from its end.",
+    )
     shell_sandbox: bool | Literal["auto"] = setting(
         boolean_or("auto"),
         ToolSettings.shell_sandbox,

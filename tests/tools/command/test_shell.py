@@ -9,8 +9,6 @@ from toolbox_mcp.sandbox.process.tree import look
 from toolbox_mcp.server.call.exposure import ExposurePolicy
 from toolbox_mcp.tools.settings import ToolSettings
 
-EXEC = {"exit_code", "signal", "timed_out", "killed_by", "duration_ms", "stdout", "stderr", "stdout_bytes", "stderr_bytes", "stdout_truncated", "stderr_truncated"}  # fmt: skip
-
 
 def step_of(result):
     """Return the fields of the only command of an answer."""
@@ -38,7 +36,7 @@ async def test_answers_with_the_fields_of_the_contract(call):
     result = await call.result("shell", {"command": "printf abc", "shell": "sh"})
     fields = result.structured_content
     (step,) = fields["results"]
-    told = EXEC - {"signal", "timed_out", "killed_by", "stdout_truncated", "stderr_truncated"}
+    told = {"exit_code", "duration_ms", "stdout", "stderr"}
     assert fields.keys() == {"session", "shell", "platform", "results"}
     assert step.keys() == {"command", "work_dir", "shell_path"} | told
     assert (fields["shell"], fields["platform"]) == ("sh", sys.platform)
@@ -199,10 +197,10 @@ async def test_one_that_does_not_listen_is_killed_with_all_it_started(call):
     assert seen is None or seen.dead
 
 
-async def test_the_tail_of_long_output_is_kept(call):
+async def test_the_start_and_the_end_of_long_output_are_kept(call):
     call.shell = {"output_bytes": 1024}
     fields = step_of(await call.result("shell", {"command": "seq 1 100000"}))
-    assert fields["stdout"].startswith("... [") and fields["stdout"].endswith("\n99999\n100000\n")
+    assert fields["stdout"].startswith("1\n2\n") and fields["stdout"].endswith("\n99999\n100000\n")
     assert (fields["stdout_bytes"], fields["stdout_truncated"]) == (588_895, True)
 
 
@@ -216,3 +214,18 @@ async def test_needs_the_second_switch(call):
     call.gate = ExposurePolicy(enable_exec_tools=True)
     assert await call.code("shell", command="ls") == "shell_disabled"
     assert await call.code("shell", command="rm") == "shell_disabled"
+
+
+async def test_counts_of_bytes_are_sent_of_cut_streams_alone(call):
+    whole = step_of(await call.result("shell", {"command": "echo a"}))
+    cut = step_of(await call.result("shell", {"command": "seq 1 100000"}))
+    assert not {"stdout_bytes", "stderr_bytes", "stdout_truncated"} & whole.keys()
+    assert (cut["stdout_bytes"], cut["stdout_truncated"], "stderr_bytes" in cut) == (588_895, True, False)
+
+
+async def test_the_rest_of_an_output_can_be_read(call):
+    answer = await call("shell", command="seq 1 500000")
+    assert answer.startswith("exit: 0\n--- stdout ---\n1\n2\n") and answer.endswith("\n500000")
+    name = re.search(r'process_output id="(out_\d+)"', answer)
+    assert name, answer[:200]
+    assert (await call("process_output", id=name[1], pattern="^123456$")).count("123456") >= 1

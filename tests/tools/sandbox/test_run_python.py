@@ -65,8 +65,6 @@ async def test_answers_with_the_exec_fields_and_the_runtime(call):
         "exit_code": 0,
         "stdout": "hi\n",
         "stderr": "",
-        "stdout_bytes": 3,
-        "stderr_bytes": 0,
     }
 
 
