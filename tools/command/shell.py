@@ -11,14 +11,18 @@ from pydantic import Field, PrivateAttr
 
 from ...safety.commands import Variables
 from ...safety.errors import Code, ToolError
+from ...safety.path_jail.roots import JailedPath
 from ...safety.paths import ProjectPath
+from ...safety.shell.file_commands import FileCommand, Line, Lines, ShellLine
 from ...safety.shell.rules import check
 from ...safety.variables import check_variables
+from ...sandbox.shell import POWERSHELLS, Ran
 from ..base import Access, tool
 from ..exec_result import ExecResult
 from ..results import Budget, Record, at_most
-from ..services import Progress, Sandbox, Settings, Shells, ShellSessions
+from ..services import Journal, Progress, Sandbox, Seen, Settings, Shells, ShellSessions
 from ..settings import ToolSettings
+from ._file_commands import FileCommands
 
 ShellName = Literal["auto", "bash", "zsh", "sh", "dash", "ksh", "fish", "pwsh", "powershell", "cmd"]
 
@@ -80,8 +84,10 @@ async def shell(
     sandbox: Sandbox,
     settings: Settings,
     progress: Progress,
-    command: str | None = None,
-    commands: list[str] | None = None,
+    seen: Seen,
+    journal: Journal,
+    command: Line | None = None,
+    commands: Lines | None = None,
     work_dir: ProjectPath | None = None,
     env: Variables | None = None,
     shell: ShellName = "auto",
@@ -91,15 +97,20 @@ async def shell(
 ) -> ShellResult:
     """Run shell command lines, one after another, each in a new shell.
 
-    A session keeps only work_dir and env, no cd or export. Outside of a sandbox, commands that delete, fetch from
-    other hosts, edit interactively or gain rights are refused: there are tools for those.
+    A session keeps only work_dir and env, no cd or export. Outside of a sandbox, commands that fetch from
+    other hosts, edit interactively or gain rights are refused, and so is deleting but by a plain `rm` of project paths, which undo
+    brings back.
     """
     wanted = _wanted(command, commands, settings)
     kept = sessions.open(session)
     shells = shells.confined(sandbox) if sandboxed else await shells.settled()
     program = shells.find(shell)
-    await asyncio.to_thread(_check, wanted, program.name, settings, shells.is_confined)
     folder = work_dir or kept.work_dir
+    by_shell = shells.is_confined or program.name in POWERSHELLS
+    done_here = [None] * len(wanted) if by_shell else await asyncio.to_thread(_done_here, wanted, folder, settings)
+    judged = [line.text for line, own in zip(wanted, done_here, strict=True) if own is None]
+    await asyncio.to_thread(_check, judged, program.name, settings, shells.is_confined)
+    files = FileCommands(settings, seen, journal)
     shown = folder.shown if folder else "."
     given = {**kept.env, **(env or {})}
     # Each call brings as much as it may, and a session adds it up.
@@ -108,13 +119,16 @@ async def shell(
     deadline = time.monotonic() + settings.max_tool_timeout
     steps: list[ShellStep] = []
     stopped_at: int | None = None
-    for index, line in enumerate(wanted):
+    for index, (line, own) in enumerate(zip([line.text for line in wanted], done_here, strict=True)):
         left = deadline - time.monotonic()
         if left <= 0:
             stopped_at = index
             break
         await progress(index, len(wanted), line[:100])
-        ran = await shells.run(program, line, cwd=folder, env=variables, timeout=min(settings.shell_timeout, left))
+        if own:
+            ran = Ran(await files.run(own))
+        else:
+            ran = await shells.run(program, line, cwd=folder, env=variables, timeout=min(settings.shell_timeout, left))
         step = ShellStep.of(ran.finished, reasons=ran.reasons, command=line, work_dir=shown, shell_path=program.path)
         steps.append(step)
         if step.exit_code and not continue_on_error:
@@ -130,7 +144,7 @@ async def shell(
     return result.told(begun=begun, only=command is not None)
 
 
-def _wanted(command: str | None, commands: Sequence[str] | None, settings: ToolSettings) -> list[str]:
+def _wanted(command: ShellLine | None, commands: Sequence[ShellLine] | None, settings: ToolSettings) -> list[ShellLine]:
     if (command is None) == (commands is None):
         raise ToolError(Code.INVALID_ARGS, "exactly one of command and commands is needed")
     wanted = [command] if command is not None else list(commands or ())
@@ -141,6 +155,17 @@ def _wanted(command: str | None, commands: Sequence[str] | None, settings: ToolS
             Code.COMMAND_DENIED, f"there are {len(wanted)} commands, more than {settings.shell_max_commands}"
         )
     return wanted
+
+
+def _done_here(
+    wanted: Sequence[ShellLine], folder: JailedPath | None, settings: ToolSettings
+) -> list[FileCommand | None]:
+    return [
+        line.file_command(folder, settings.shell_blocklist_extra)
+        if len(line.text) <= settings.shell_max_command_bytes
+        else None
+        for line in wanted
+    ]
 
 
 def _check(wanted: Sequence[str], shell: str, settings: ToolSettings, confined: bool) -> None:

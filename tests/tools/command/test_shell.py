@@ -70,9 +70,9 @@ async def test_or_all_of_them(call):
 
 
 async def test_every_command_is_checked_before_the_first_runs(call, project):
-    answer = await call("shell", commands=["touch ran", "rm -rf ran"])
+    answer = await call("shell", commands=["touch ran", "rm -rf *"])
     assert answer == {
-        "error": "`rm -rf ran` is refused: rm is not allowed in shell commands",
+        "error": "`rm -rf *` is refused: rm is not allowed in shell commands",
         "code": "command_denied",
         "hint": "delete_file removes files and folders",
     }
