@@ -23,7 +23,7 @@ from .settings import ALIASES, INTERPRETERS, OBEYED_BY_OTHERS, SERVER_WIDE, Sett
 from .user_dirs import Places, places
 
 if TYPE_CHECKING:
-    from ..transports.http.settings import HttpSettings
+    from ..transports.http.settings import HttpSettings, OAuthSettings
 
 FOREIGN_VARIABLES = {"TOOLBOX_PATH"}
 """Variables of others: containers/toolbox sets TOOLBOX_PATH in every container it enters."""
@@ -91,6 +91,7 @@ class Config(Settings):
             host=self.host,
             port=self.port,
             tokens=digests(self.tokens),
+            oauth=self._oauth(),
             allowed_hosts=self.allowed_hosts,
             allowed_origins=self.allowed_origins,
             tls_cert=self.tls_cert,
@@ -100,6 +101,16 @@ class Config(Settings):
             idle_timeout=self.http_idle_timeout,
             max_in_flight=self.max_in_flight,
         )
+
+    def _oauth(self) -> "OAuthSettings | None":
+        if self.oauth_issuer is None:
+            return None
+        from ..transports.http.settings import OAuthSettings
+
+        scheme = "https" if self.tls_cert else "http"
+        path = "mcp" if self.transport == "http" else "sse"
+        resource = self.oauth_resource or f"{scheme}://{self.host}:{self.port}/{path}"
+        return OAuthSettings(self.oauth_issuer, resource, self.oauth_audience or resource, tuple(self.oauth_scopes))
 
     def with_(self, **overrides: object) -> Self:
         """Return a copy with some settings replaced, read and checked like any other; raises ConfigError.
@@ -213,20 +224,12 @@ def load_flags(
         known_tools=known_tools,
     )
     made = replace(config, tokens=read_tokens(config.token_file, env.get("TOOLBOX_TOKEN")))
-    if made.principals and own is None:
-        # On pipes there is one client, and nobody needs a token.
-        known = None if made.transport == "stdio" else made.tokens
+    if own is None and (layers_of := _served_layers(made, raws)):
         served = {
             name: load_flags(
-                flags,
-                env,
-                cwd=cwd,
-                known_tools=known_tools,
-                overrides=overrides,
-                platform=platform,
-                own=_of_principal(name, settings, raws["principals"].folder, known),
+                flags, env, cwd=cwd, known_tools=known_tools, overrides=overrides, platform=platform, own=layer
             )
-            for name, settings in made.principals.items()
+            for name, layer in layers_of.items()
         }
         made = replace(made, of_principals=MappingProxyType(served))
     if serves or roots_from != "default":
@@ -234,19 +237,25 @@ def load_flags(
     return made
 
 
-def _of_principal(
-    name: str, settings: Mapping[str, Any], folder: Path | None, tokens: Mapping[str, str] | None
-) -> _Layer:
-    where = f"principals.{name}"
-    if tokens is not None and name not in tokens:
-        raise ConfigError(f"{where}: no token has this name")
-    layer: _Layer = {}
-    for key, value in settings.items():
-        _put(layer, key, _Raw(value, where, where, folder))
-    for key in layer:
-        if key in SERVER_WIDE or table()[key].secret:
-            raise ConfigError(f"{where}: {key} is the same for all principals")
-    return layer
+def _served_layers(config: Config, raws: Mapping[str, _Raw]) -> dict[str, _Layer]:
+    """Return the settings of each principal, and of each scope, that has its own."""
+    # On pipes there is one client, and nobody needs a token.
+    tokens = None if config.transport == "stdio" else config.tokens
+    layers: dict[str, _Layer] = {}
+    for name, settings in config.principals.items():
+        where = f"principals.{name}"
+        if tokens is not None and name not in tokens:
+            raise ConfigError(f"{where}: no token has this name")
+        layer = layers[name] = {}
+        for key, value in settings.items():
+            _put(layer, key, _Raw(value, where, where, raws["principals"].folder))
+        for key in layer:
+            if key in SERVER_WIDE or table()[key].secret:
+                raise ConfigError(f"{where}: {key} is the same for all principals")
+    for scope, preset in config.oauth_scopes.items():
+        where = f"oauth_scopes.{scope}"
+        layers[f"scope {scope}"] = {"preset": _Raw(preset, where, where)}
+    return layers
 
 
 def _config_file(flags: Flags, user: Places, cwd: Path) -> Path | None:

@@ -479,6 +479,24 @@ class Settings:
         "Sessions at a time. Where all are open, an idle one of the same principal ends for a new one.",
     )
     http_idle_timeout: float = setting(seconds(), 1800.0, "Seconds after which an idle session ends.")
+    oauth_issuer: str | None = setting(
+        nullable(text("a URL without credentials", r"https?://[^\s@?#]+")),
+        None,
+        "Authorization server whose access tokens are taken by http and sse.",
+    )
+    oauth_resource: str | None = setting(
+        nullable(text("a URL without credentials", r"https?://[^\s@?#]+")),
+        None,
+        "URL at which clients reach this server; null: the bound address with /mcp or /sse.",
+    )
+    oauth_audience: str | None = setting(
+        nullable(text()), None, "Audience that access tokens are for; null: oauth_resource."
+    )
+    oauth_scopes: Mapping[str, Literal["reader", "editor", "coder", "beside"]] = setting(
+        map_of(text("a scope", r"[!#-\[\]-~]+"), one_of(*PRESETS), "a map of scopes to presets"),
+        MappingProxyType({}),
+        "Scopes that let somebody in, each with its preset; of several that a token has the last one here counts.",
+    )
     principals: Mapping[str, Mapping[str, Any]] = setting(
         map_of(
             text("the name of a token", r"[A-Za-z0-9_.-]{1,64}"), settings_map(), "a map of names to maps of settings"
@@ -503,7 +521,7 @@ SERVER_WIDE = frozenset(
         "transport", "host", "port", "token_file", "allowed_hosts", "allowed_origins", "tls_cert", "tls_key",
         "allow_plain_http", "http_max_sessions", "http_idle_timeout", "max_in_flight", "principals", "records",
         "records_file", "records_url", "records_max_rows", "records_max_days", "tool_result_max_length", "confine", "log_level",
-        "otel_endpoint", "unsafe_logger",
+        "otel_endpoint", "unsafe_logger", "oauth_issuer", "oauth_resource", "oauth_audience", "oauth_scopes",
     }
 )  # fmt: skip
 """Settings that no principal has of its own."""
@@ -525,7 +543,7 @@ SECTIONS: Mapping[str, str] = MappingProxyType(
         "records": "Records",
         "otel_endpoint": "Telemetry",
         "transport": "Transport",
-        "principals": "Principals",
+        "oauth_issuer": "Principals",
         "terminal_blocklist": "Orbiter profile",
         "log_level": "Log",
     }

@@ -145,3 +145,13 @@ def test_settings_of_a_principal_are_checked_at_the_start(user, settings, tmp_pa
 
 def test_what_no_principal_has_of_its_own_are_settings():
     assert table().keys() >= SERVER_WIDE
+
+
+def test_scopes_are_presets(user):
+    argv = ["--transport", "http", "--set", "oauth_issuer=https://login.example"]
+    scopes = json.dumps({"tools:read": "reader", "tools:run": "coder"})
+    config = user.load([*argv, "--set", f"oauth_scopes={scopes}"])
+    served = {name: own.enable_exec_tools for name, own in config.of_principals.items()}
+    assert served == {"scope tools:read": False, "scope tools:run": True}
+    with pytest.raises(ConfigError, match="oauth_scopes"):
+        user.load(argv)

@@ -4,7 +4,8 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from email.utils import formatdate
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import anyio
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -16,16 +17,22 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ..caller import SCOPE_KEY, Caller
 from ..stdio.framing import MAX_PARTS, too_many_values
-from .bearer import principal_of
+from .bearer import bearer, principal_of
 from .origin import parse_authority, parse_origin
 from .sessions import SessionTable
-from .settings import HttpSettings
+from .settings import WELL_KNOWN, HttpSettings, OAuthSettings
+
+if TYPE_CHECKING:
+    from .oauth import TokenVerifier
 
 log = logging.getLogger(__name__)
 access_log = logging.getLogger("toolbox_mcp.access")
 
 CLOSE_WAIT: Final = 0.7
 """Seconds for the requests under way to end when the server stops."""
+
+SERVED_KEY: Final = "toolbox_mcp.served"
+"""Where the gate leaves by whose settings a request is served: the name of a token, or a scope."""
 
 _OWN_PAGES: Final = frozenset((b"same-origin", b"none"))
 """Values of Sec-Fetch-Site for a page of this server, and for what the person typed."""
@@ -34,7 +41,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 class ByPrincipal:
-    """The routes of each principal: those of its own server, or of the one for all others."""
+    """The routes of each principal or scope: those of its own server, or of the one for all others."""
 
     def __init__(self, routes: Starlette, others: Mapping[str, Starlette]) -> None:
         self._routes = routes
@@ -42,7 +49,7 @@ class ByPrincipal:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request of the Caller in its scope; a lifespan event is not one."""
-        await self._others.get(scope[SCOPE_KEY].principal or "", self._routes)(scope, receive, send)
+        await self._others.get(scope[SERVED_KEY] or "", self._routes)(scope, receive, send)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -64,7 +71,8 @@ class AccessMiddleware:
     def __init__(self, app: ByPrincipal, settings: HttpSettings, keeps: Callable[[str], bool]) -> None:
         """Put the gate before app. keeps: whether a session has programs that run, by its id."""
         self._app = app
-        shared = len({name for name, _ in settings.tokens}) > 1
+        shared = settings.oauth is not None or len({name for name, _ in settings.tokens}) > 1
+        self._verifier = _verifier(settings.oauth)
         self._sessions = SessionTable(settings.max_sessions, settings.idle_timeout, shared, keeps)
         self._settings = settings
         self._hosts = settings.host_rules()
@@ -87,10 +95,18 @@ class AccessMiddleware:
             await send({"type": "websocket.close", "code": 1008})
             return
         answer = _Answer(scope, send)
-        status, principal = self._judge(scope)
-        answer.principal = principal
+        status = self._judge(scope)
+        oauth = self._settings.oauth
+        if status is None and oauth is not None and scope["path"] in (WELL_KNOWN, urlsplit(oauth.metadata_url).path):
+            await answer.tell(oauth.metadata())
+            return
         if status is not None:
             await answer.refuse(status)
+            return
+        status, principal, served = await self._authenticate(scope)
+        answer.principal = principal
+        if status is not None:
+            await answer.refuse(status, oauth)
             return
         body = await self._body(receive, answer)
         if body is None:
@@ -101,6 +117,7 @@ class AccessMiddleware:
         header = _header(scope, b"mcp-session-id")
         session = header.decode("latin-1") if header else None
         scope[SCOPE_KEY] = Caller(self._settings.transport, session, principal)
+        scope[SERVED_KEY] = served
         if principal is not None:
             scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=principal, scopes=[]))
         if session is None and scope["method"] == "POST" and self._settings.transport == "http":
@@ -120,32 +137,45 @@ class AccessMiddleware:
             if not self._live and self._drained is not None:
                 self._drained.set()
 
-    def _judge(self, scope: Scope) -> tuple[int | None, str | None]:
-        """Return the status of a refusal, or None and the principal."""
+    async def _authenticate(self, scope: Scope) -> tuple[int | None, str | None, str | None]:
+        """Return the status of a refusal or None, the principal, and by whose settings it is served."""
+        settings = self._settings
+        if settings.tokens or self._verifier:
+            given = _headers(scope, b"authorization")
+            principal = principal_of(given, settings.tokens)
+            served = principal
+            if principal is None and self._verifier and (token := bearer(given)):
+                grant = await self._verifier.grant(token)
+                if grant and grant.scope is None:
+                    return 403, grant.principal, None
+                principal, served = (grant.principal, f"scope {grant.scope}") if grant else (None, None)
+            if principal is None:
+                return 401, None, None
+        else:
+            principal = served = None
+        return (None if self._drained is None else 503), principal, served
+
+    def _judge(self, scope: Scope) -> int | None:
+        """Return the status of a refusal, who asks aside."""
         hosts = _headers(scope, b"host")
         host = parse_authority(hosts[0].decode("latin-1")) if len(hosts) == 1 else None
         # An absolute target names the host a second time, which the routes would not look at.
         if host is None or not scope.get("raw_path", b"/").startswith(b"/"):
-            return 421, None
+            return 421
         if not any(rule.admits(host, self._settings.scheme) for rule in self._hosts):
-            return 421, None
+            return 421
         # Two servers in a row that each believe another of them take a body for the next request.
         if len(_headers(scope, b"content-length")) + len(_headers(scope, b"transfer-encoding")) > 1:
-            return 400, None
+            return 400
         origins = _headers(scope, b"origin")
         if origins:
             origin = parse_origin(origins[0].decode("latin-1")) if len(origins) == 1 else None
             if origin is None or not any(rule.admits(origin) for rule in self._origins):
-                return 403, None
+                return 403
         elif not {*_headers(scope, b"sec-fetch-site")} <= _OWN_PAGES:
             # A browser says where a request comes from that has no Origin, as that of an image in another site's page.
-            return 403, None
-        principal = None
-        if self._settings.tokens:
-            principal = principal_of(_headers(scope, b"authorization"), self._settings.tokens)
-            if principal is None:
-                return 401, None
-        return (None if self._drained is None else 503), principal
+            return 403
+        return None
 
     async def _body(self, receive: Receive, answer: "_Answer") -> bytes | None:
         """Return the whole body, or None if the request has been answered or left."""
@@ -260,10 +290,16 @@ class _Answer:
             self._complete = True
         await self._send(message)
 
-    async def refuse(self, status: int) -> None:
+    async def tell(self, document: bytes) -> None:
+        """Answer with a JSON document that anybody may read."""
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(document)).encode())]
+        await self.send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self.send({"type": "http.response.body", "body": document})
+
+    async def refuse(self, status: int, oauth: OAuthSettings | None = None) -> None:
         headers = [(b"content-length", b"0")]
-        if status == 401:
-            headers.append((b"www-authenticate", b"Bearer"))
+        if status == 401 or (status == 403 and oauth):
+            headers.append((b"www-authenticate", _challenge(status, oauth)))
         if status < 500:
             # Who is refused has no connection to hold on to.
             headers.append((b"connection", b"close"))
@@ -286,6 +322,23 @@ class _Answer:
         path = self.scope.get("raw_path", b"").decode("ascii", "backslashreplace")
         client = self.scope.get("client") or ("-", 0)
         access_log.info("%s %s %s %d %s", client[0], self.scope["method"], path, status, self.principal or "-")
+
+
+def _verifier(oauth: OAuthSettings | None) -> "TokenVerifier | None":
+    if oauth is None:
+        return None
+    # It takes a tenth of a second to import.
+    from .oauth import TokenVerifier
+
+    return TokenVerifier(oauth)
+
+
+def _challenge(status: int, oauth: OAuthSettings | None) -> bytes:
+    """Return what a client needs in order to come back with a token (RFC 6750, RFC 9728)."""
+    if oauth is None:
+        return b"Bearer"
+    lacking = f'error="insufficient_scope", scope="{oauth.scopes[0]}", ' if status == 403 else ""
+    return f'Bearer {lacking}resource_metadata="{oauth.metadata_url}"'.encode("ascii", "replace")
 
 
 def _replay(body: bytes, receive: Receive, answer: _Answer) -> Receive:

@@ -21,11 +21,17 @@ def principal_of(authorization: Iterable[bytes], tokens: Tokens) -> str | None:
 
     Takes the same time whichever token matches.
     """
-    headers = list(authorization)
-    match = _BEARER.fullmatch(headers[0]) if len(headers) == 1 else None
-    digest = hashlib.sha256(match[1] if match else b"").digest()
+    given = bearer(authorization)
+    digest = hashlib.sha256((given or "").encode("ascii")).digest()
     found: str | None = None
     for name, known in tokens:
         if hmac.compare_digest(digest, known):
             found = name
-    return found if match else None
+    return found if given else None
+
+
+def bearer(authorization: Iterable[bytes]) -> str | None:
+    """Return the token of the Authorization headers of a request, None without exactly one that holds one."""
+    headers = list(authorization)
+    match = _BEARER.fullmatch(headers[0]) if len(headers) == 1 else None
+    return match[1].decode("ascii") if match else None

@@ -1,11 +1,51 @@
 """What the HTTP transports may be told, and when they refuse to start."""
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from .bearer import Tokens
 from .origin import Authority, Origin, is_loopback, parse_authority, parse_origin
+
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+
+
+@dataclass(frozen=True)
+class OAuthSettings:
+    """Whose tokens are taken. issuer: its URL. resource: the URL of this server's endpoint. audience: `aud` of its tokens.
+
+    scopes: those that let somebody in, the one that opens most last.
+    """
+
+    issuer: str
+    resource: str
+    audience: str
+    scopes: tuple[str, ...]
+
+    @property
+    def metadata_url(self) -> str:
+        """Return where the metadata of the protected resource is."""
+        parts = urlsplit(self.resource)
+        return f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path.rstrip('/')}"
+
+    def metadata(self) -> bytes:
+        """Return the metadata by which a client finds the issuer."""
+        return json.dumps(
+            {
+                "resource": self.resource,
+                "authorization_servers": [self.issuer],
+                "scopes_supported": list(self.scopes),
+                "bearer_methods_supported": ["header"],
+            }
+        ).encode()
+
+
+def is_trustworthy(url: str) -> bool:
+    """Return True for a URL over TLS, or on this machine."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost", "::1"))
 
 
 @dataclass(frozen=True)
@@ -13,7 +53,7 @@ class HttpSettings:
     """Settings of the http and sse transports; names and defaults as in TOOLS.md 2.
 
     port: 0 takes a free one. tokens: principals with the SHA-256 of their token, from tokens.digests; with any,
-    every request needs one. allowed_hosts: `host`, `host:port` or `host:*`; empty means the loopback names and
+    every request needs one. oauth: an issuer whose tokens are taken too. allowed_hosts: `host`, `host:port` or `host:*`; empty means the loopback names and
     the bound host, with the port. allowed_origins: `scheme://host[:port]`, beside the server's own. max_body:
     bytes. idle_timeout, body_timeout, head_timeout and write_timeout: seconds that a session may be unused,
     a body may take in all, a request head may take in all, and a client may leave an answer unread.
@@ -23,6 +63,7 @@ class HttpSettings:
     host: str = "127.0.0.1"
     port: int = 8765
     tokens: Tokens = field(default=(), repr=False)
+    oauth: OAuthSettings | None = None
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     tls_cert: Path | None = None
@@ -70,12 +111,18 @@ def refusal(settings: HttpSettings) -> str | None:
     for text in settings.allowed_origins:
         if parse_origin(text, rule=True) is None:
             return f"allowed_origins: {text!r} is not scheme://host, scheme://host:port or scheme://host:*"
+    if settings.oauth and not is_trustworthy(settings.oauth.issuer):
+        return f"oauth_issuer: {settings.oauth.issuer!r} is not served over TLS"
+    if settings.oauth and not settings.oauth.scopes:
+        return "oauth_scopes: name the scopes that let somebody in, with their presets"
     if (settings.tls_cert is None) != (settings.tls_key is None):
         return "tls_cert and tls_key belong together; one of them is missing"
     if is_loopback(settings.host):
         return None
-    if not settings.tokens:
-        return f"{settings.host} can be reached from other machines: a bearer token is needed (token_file)"
+    if not settings.tokens and settings.oauth is None:
+        return (
+            f"{settings.host} can be reached from other machines: a bearer token is needed (token_file, oauth_issuer)"
+        )
     if settings.tls_cert is None and not settings.allow_plain_http:
         return (
             f"{settings.host} can be reached from other machines: TLS is needed (tls_cert, tls_key) or allow_plain_http"
