@@ -100,6 +100,7 @@ class Config(Settings):
             max_sessions=self.http_max_sessions,
             idle_timeout=self.http_idle_timeout,
             max_in_flight=self.max_in_flight,
+            drain=self.http_drain or 0,
         )
 
     def _oauth(self) -> "OAuthSettings | None":

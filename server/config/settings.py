@@ -479,6 +479,11 @@ class Settings:
         "Sessions at a time. Where all are open, an idle one of the same principal ends for a new one.",
     )
     http_idle_timeout: float = setting(seconds(), 1800.0, "Seconds after which an idle session ends.")
+    http_drain: float | None = setting(
+        nullable(seconds()),
+        None,
+        "Seconds that requests under way may still take when http or sse is told to end; null: none. A second signal ends it at once.",
+    )
     oauth_issuer: str | None = setting(
         nullable(text("a URL without credentials", r"https?://[^\s@?#]+")),
         None,
@@ -519,7 +524,7 @@ class Settings:
 SERVER_WIDE = frozenset(
     {
         "transport", "host", "port", "token_file", "allowed_hosts", "allowed_origins", "tls_cert", "tls_key",
-        "allow_plain_http", "http_max_sessions", "http_idle_timeout", "max_in_flight", "principals", "records",
+        "allow_plain_http", "http_max_sessions", "http_idle_timeout", "http_drain", "max_in_flight", "principals", "records",
         "records_file", "records_url", "records_max_rows", "records_max_days", "tool_result_max_length", "confine", "log_level",
         "otel_endpoint", "unsafe_logger", "oauth_issuer", "oauth_resource", "oauth_audience", "oauth_scopes",
     }

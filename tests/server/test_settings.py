@@ -25,6 +25,7 @@ SAMPLES: dict[str, tuple[Any, Any]] = {
     "project_bin": ("env/bin,bin", ("env/bin", "bin")),
     "project_tools": ("python,mine", ("python", "mine")),
     "profile": ("llmtools", "llmtools"),
+    "http_drain": ("30", 30.0),
     "oauth_issuer": ("https://login.example/t", "https://login.example/t"),
     "oauth_resource": ("https://tools.example/mcp", "https://tools.example/mcp"),
     "oauth_audience": ("api://tools", "api://tools"),

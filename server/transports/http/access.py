@@ -31,6 +31,9 @@ access_log = logging.getLogger("toolbox_mcp.access")
 CLOSE_WAIT: Final = 0.7
 """Seconds for the requests under way to end when the server stops."""
 
+HEALTH, READY = "/healthz", "/readyz"
+"""Whether the process answers, and whether it takes requests: not once it has been told to end."""
+
 SERVED_KEY: Final = "toolbox_mcp.served"
 """Where the gate leaves by whose settings a request is served: the name of a token, or a scope."""
 
@@ -77,7 +80,9 @@ class AccessMiddleware:
         self._settings = settings
         self._hosts = settings.host_rules()
         self._origins = settings.origin_rules()
-        self._live: set[anyio.CancelScope] = set()
+        self._live: dict[anyio.CancelScope, bool] = {}
+        """The requests under way, and whether each is to be answered before the server ends."""
+        self._answered = anyio.Event()
         self._drained: anyio.Event | None = None
 
     @asynccontextmanager
@@ -95,6 +100,10 @@ class AccessMiddleware:
             await send({"type": "websocket.close", "code": 1008})
             return
         answer = _Answer(scope, send)
+        if scope["path"] in (HEALTH, READY):
+            # For probes, which come by address and without a token: a status and nothing else.
+            await answer.refuse(503 if scope["path"] == READY and self._drained is not None else 200)
+            return
         status = self._judge(scope)
         oauth = self._settings.oauth
         if status is None and oauth is not None and scope["path"] in (WELL_KNOWN, urlsplit(oauth.metadata_url).path):
@@ -123,7 +132,7 @@ class AccessMiddleware:
         if session is None and scope["method"] == "POST" and self._settings.transport == "http":
             await self._make_room(scope, principal)
         live = anyio.CancelScope()
-        self._live.add(live)
+        self._live[live] = scope["method"] == "POST"
         try:
             with live, self._sessions.used(session):
                 await self._app(scope, _replay(body, receive, answer), answer.send)
@@ -133,8 +142,10 @@ class AccessMiddleware:
             if live.cancelled_caught:
                 await answer.finish()
         finally:
-            self._live.discard(live)
-            if not self._live and self._drained is not None:
+            del self._live[live]
+            if self._drained is not None and not any(self._live.values()):
+                self._answered.set()
+            if self._drained is not None and not self._live:
                 self._drained.set()
 
     async def _authenticate(self, scope: Scope) -> tuple[int | None, str | None, str | None]:
@@ -256,6 +267,9 @@ class AccessMiddleware:
 
     async def _close(self) -> None:
         self._drained = anyio.Event()
+        if any(self._live.values()) and self._settings.drain:
+            with anyio.move_on_after(self._settings.drain):
+                await self._answered.wait()
         for live in list(self._live):
             live.cancel()
         if self._live:

@@ -1,6 +1,7 @@
 """HTTP connections: sockets, and deadlines that uvicorn does not have."""
 
 import asyncio
+import logging
 import socket
 import struct
 from collections import Counter
@@ -12,6 +13,8 @@ from uvicorn.server import ServerState
 
 from .origin import is_loopback
 from .settings import HttpSettings
+
+log = logging.getLogger(__name__)
 
 KEEP_ALIVE: Final = 75
 """Seconds a connection may be silent between two requests: above the pools of common clients, so that it is
@@ -52,6 +55,7 @@ class Listener:
             ssl_keyfile=settings.tls_key,
         )
         self._config.load()
+        self._loaded = self._versions()
 
     async def start(self) -> None:
         """Accept connections."""
@@ -60,6 +64,7 @@ class Listener:
         silent: dict[_Connection, str] = {}
 
         def connection() -> asyncio.Protocol:
+            self._renew_certificate()
             return _Connection(self._config, self._state, {}, loop, settings=self._settings, silent=silent)
 
         # A handshake is the head of a TLS connection, and as slow as a client likes without this.
@@ -69,6 +74,28 @@ class Listener:
                 connection, sock=sock, ssl=self._config.ssl, backlog=BACKLOG, ssl_handshake_timeout=handshake
             )
             self._servers.append(server)
+
+    def _renew_certificate(self) -> None:
+        """Load certificate and key again where a file has changed; the handshake that follows uses them."""
+        context, now = self._config.ssl, self._versions()
+        if context is None or now == self._loaded:
+            return
+        self._loaded = now
+        try:
+            context.load_cert_chain(str(self._settings.tls_cert), str(self._settings.tls_key))
+        except (OSError, ValueError) as failure:
+            # Half a renewal: the other file follows, and until then the former pair serves.
+            log.warning("the certificate cannot be loaded again: %s", failure)
+
+    def _versions(self) -> list[tuple[int, int] | None]:
+        found: list[tuple[int, int] | None] = []
+        for path in (self._settings.tls_cert, self._settings.tls_key):
+            try:
+                status = path.stat() if path else None
+            except OSError:
+                status = None
+            found.append((status.st_mtime_ns, status.st_ino) if status else None)
+        return found
 
     def refuse(self) -> None:
         """Accept no more."""

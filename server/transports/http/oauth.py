@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 import jwt
+from jwt.algorithms import has_crypto
 
 from .settings import OAuthSettings, is_trustworthy
 
@@ -54,7 +55,7 @@ class TokenVerifier:
 
     def __post_init__(self) -> None:
         """Raise ValueError where no signature can be checked."""
-        if not jwt.algorithms.has_crypto:
+        if not has_crypto:
             raise ValueError("oauth_issuer: install the extra oauth, as in pip install 'toolbox-mcp[oauth]'")
 
     async def grant(self, token: str) -> Grant | None:

@@ -56,7 +56,8 @@ class HttpSettings:
     every request needs one. oauth: an issuer whose tokens are taken too. allowed_hosts: `host`, `host:port` or `host:*`; empty means the loopback names and
     the bound host, with the port. allowed_origins: `scheme://host[:port]`, beside the server's own. max_body:
     bytes. idle_timeout, body_timeout, head_timeout and write_timeout: seconds that a session may be unused,
-    a body may take in all, a request head may take in all, and a client may leave an answer unread.
+    a body may take in all, a request head may take in all, and a client may leave an answer unread. drain: seconds
+    that requests under way may still take when the server is told to end.
     """
 
     transport: Literal["http", "sse"] = "http"
@@ -77,6 +78,7 @@ class HttpSettings:
     body_timeout: float = 10
     head_timeout: float = 10
     write_timeout: float = 30
+    drain: float = 0
 
     @property
     def scheme(self) -> str:

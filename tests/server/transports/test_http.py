@@ -9,7 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -635,8 +635,37 @@ async def test_a_port_in_use_raises_oserror(served, example):
                 pass
 
 
+async def test_a_server_that_is_told_to_end_answers_what_is_under_way(served, marks, example):
+    async with AsyncExitStack() as outside, AsyncExitStack() as inside:
+        site = await inside.enter_async_context(served(drain=20))
+        reader, writer = await outside.enter_async_context(site.connected())
+        stream, opening = await outside.enter_async_context(site.connected())
+        body = json.dumps(modern(1, "hold", name="h")).encode()
+        writer.write(site.head("POST", content_length=str(len(body)), **modern_headers("hold")) + body)
+        await marks.wait("h.started")
+        # A stream is no call, and does not hold the end up.
+        opening.write(site.head("GET", mcp_session_id=await site.session(), accept="text/event-stream"))
+        assert (await site.answer(stream))[0] == 200
+        answer = asyncio.create_task(site.closed(reader, 15))
+        asyncio.get_running_loop().call_later(0.2, example.holding["h"].set)
+        await inside.aclose()
+        assert b"released h" in await answer
+
+
+async def test_probes_are_answered_by_any_name_and_without_a_token(served):
+    async with served(tokens=TOKENS) as site, httpx2.AsyncClient() as http:
+        base = site.url.removesuffix("/mcp")
+        found = [await http.get(f"{base}{path}", headers={"host": "10.0.0.7:80"}) for path in ("/healthz", "/readyz")]
+        assert [(each.status_code, each.text) for each in found] == [(200, ""), (200, "")]
+
+
 @pytest.fixture
 def certificate(tmp_path):
+    return certified(tmp_path)
+
+
+def certified(tmp_path):
+    """Make a certificate and its key; those that are there give way."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)
@@ -666,6 +695,25 @@ async def test_tls_serves_and_closes_a_handshake_that_drips(served, certificate)
                     assert await text(found, "echo", text="over TLS") == "over TLS"
             await site.closed(reader, 5)
             dripping.cancel()
+
+
+async def test_a_renewed_certificate_is_served_without_a_new_start(served, certificate, tmp_path):
+    cert, key = certificate
+
+    async def shown(site):
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        _, writer = await asyncio.open_connection("127.0.0.1", site.port, ssl=context)
+        found = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        return x509.load_der_x509_certificate(found)
+
+    async with served(tls_cert=cert, tls_key=key) as site:
+        first = await shown(site)
+        renewed = x509.load_pem_x509_certificate(certified(tmp_path)[0].read_bytes())
+        assert await shown(site) == renewed != first
+        cert.write_text("half of a")
+        assert await shown(site) == renewed
 
 
 @pytest.mark.slow
