@@ -1,5 +1,6 @@
 """The MCP server object around the pipeline: the listing, and calls in both protocol eras."""
 
+from base64 import b64encode
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
@@ -27,6 +28,27 @@ from .resources.sessions import SessionStore
 from .transports.caller import ANONYMOUS, Caller, at_session_end, caller
 
 NAME = "toolbox-mcp"
+
+ICON = t.Icon(
+    src="data:image/svg+xml;base64,"
+    + b64encode(
+        b"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' fill='none' stroke='#1f6feb' stroke-width='2'>"
+        b"<path d='M3 9h18v11H3zM8 9V5h8v4M3 14h7m4 0h7M10 12h4v4h-4z'/></svg>"
+    ).decode(),
+    mime_type="image/svg+xml",
+    sizes=["any"],
+)
+"""A toolbox, for lists of servers."""
+
+
+MAP = t.Resource(
+    uri="toolbox://map",
+    name="map",
+    description="Map of the repository: its most used files with their definitions",
+    mime_type="text/plain",
+)
+MAPPER = "code_outline"
+"""The tool whose answer the map is."""
 
 
 def instructions(listed: Collection[str], folders: Sequence[Path], *, closed: bool) -> str:
@@ -110,7 +132,8 @@ def build(
     async def list_resources(
         ctx: ServerRequestContext[Any, Any], params: t.PaginatedRequestParams | None
     ) -> t.ListResourcesResult:
-        return resources.listing(arrive(ctx).owner)
+        found = resources.listing(arrive(ctx).owner)
+        return found.model_copy(update={"resources": [MAP, *found.resources]}) if MAPPER in exposure.listed else found
 
     async def list_templates(
         ctx: ServerRequestContext[Any, Any], params: t.PaginatedRequestParams | None
@@ -120,7 +143,17 @@ def build(
     async def read_resource(
         ctx: ServerRequestContext[Any, Any], params: t.ReadResourceRequestParams
     ) -> t.ReadResourceResult:
-        return await resources.read(arrive(ctx).owner, ctx, str(params.uri))
+        who = arrive(ctx)
+        if params.uri == MAP.uri and MAPPER in exposure.listed:
+            answer = await pipeline.call(MAPPER, {}, _context(ctx, who))
+            # With an approval to ask for, there is no answer yet.
+            text = answer["content"][0]["text"] if isinstance(answer, dict) else f"{MAPPER} needs an approval"
+            if not isinstance(answer, dict) or answer["isError"]:
+                raise MCPError(t.INTERNAL_ERROR, text)
+            return t.ReadResourceResult(
+                contents=[t.TextResourceContents(uri=MAP.uri, mime_type="text/plain", text=text)]
+            )
+        return await resources.read(who.owner, ctx, str(params.uri))
 
     async def subscribe(ctx: ServerRequestContext[Any, Any], params: t.SubscribeRequestParams) -> t.EmptyResult:
         return await resources.subscribe(arrive(ctx).owner, ctx, str(params.uri))
@@ -153,6 +186,7 @@ def build(
         NAME,
         version=version(NAME),
         title="Toolbox",
+        icons=[ICON],
         instructions=instructions(exposure.listed, pipeline.folders[1:], closed=bool(exposure.closed)),
         cache_hints={"tools/list": CacheHint(ttl_ms=3_600_000, scope="public")},
         get_tool_input_schema=schema,

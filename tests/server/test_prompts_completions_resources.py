@@ -128,3 +128,19 @@ async def test_who_watches_a_file_hears_of_its_changes(call, project):
         (await looks.get()).set()
         event = await heard.get()
     assert event == ResourceUpdated(uri="toolbox://files/f")
+
+
+@ERAS
+async def test_the_map_of_the_repository_is_what_code_outline_says_of_it(call, project, mode):
+    call.client_options = {"mode": mode}
+    (project / "a.py").write_text("class Kettle:\n    def boil(self): ...\n")
+    client = await call.client()
+    listed = {str(each.uri) for each in (await client.list_resources()).resources}
+    found = (await client.read_resource("toolbox://map")).contents[0].text
+    assert "toolbox://map" in listed and "Kettle" in found
+    assert found == await call("code_outline", path=".")
+
+
+async def test_the_server_has_an_icon(call):
+    [icon] = (await call.client()).server_info.icons
+    assert icon.mime_type == "image/svg+xml" and icon.src.startswith("data:image/svg+xml;base64,")

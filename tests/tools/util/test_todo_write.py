@@ -49,7 +49,10 @@ async def test_fields_that_models_add_are_ignored(call):
 
 async def test_the_list_is_a_resource_of_its_session(call):
     client = await call.client()
-    assert (await client.list_resources()).resources == []
+    assert [str(each.uri) for each in (await client.list_resources()).resources] == ["toolbox://map"]
     await call("todo_write", todos=[ONE])
-    assert [str(resource.uri) for resource in (await client.list_resources()).resources] == ["toolbox://todos"]
+    assert [str(resource.uri) for resource in (await client.list_resources()).resources] == [
+        "toolbox://map",
+        "toolbox://todos",
+    ]
     assert (await client.read_resource("toolbox://todos")).contents[0].text == "[ ] one"
