@@ -1,10 +1,12 @@
 """Programs of the operator's machine: where each is found, in which folder and environment it runs."""
 
 import os
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ..safety.errors import not_installed
 from ..safety.path_jail.roots import JailedPath
@@ -12,6 +14,7 @@ from .environment import PROJECT_BIN, PROJECT_TOOLS, which
 from .linux.zygote_client import Zygote
 from .process.capture import Capture
 from .process.runner import Finished, Seen, run
+from .spec import ENVIRONMENT
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,31 @@ class Programs:
                 capture=capture,
                 seen=seen,
             )
+
+    def in_sandbox(self, folder: str | None) -> dict[str, str]:
+        """Return the variables by which a sandboxed program finds the project's own programs first, all of them."""
+        bins = list(self._project_folders(folder or self.cwd))
+        return {"PATH": os.pathsep.join((*bins, ENVIRONMENT["PATH"]))} if bins else {}
+
+    @contextmanager
+    def for_shell(self, folder: str | None, env: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+        """Lend an environment in which a shell finds the project's tools first, and nothing else of the project."""
+        found: dict[str, str] = {}
+        for each in self._project_folders(folder or self.cwd):
+            for name in self.project_tools:
+                path = os.path.join(each, name)
+                if name not in found and os.path.isfile(path) and os.access(path, os.X_OK):
+                    found[name] = path
+        if not found:
+            yield env
+            return
+        with TemporaryDirectory(prefix="toolbox-bin-") as tools:
+            for name, path in found.items():
+                # A link would hide from Python that it belongs to an environment.
+                place = Path(tools, name)
+                place.write_text(f'#!/bin/sh\nexec {shlex.quote(path)} "$@"\n')
+                place.chmod(0o700)
+            yield {**env, "PATH": os.pathsep.join(filter(None, (tools, env.get("PATH"))))}
 
     def _project_folders(self, folder: str) -> Iterator[str]:
         base = Path(self.cwd)

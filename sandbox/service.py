@@ -3,9 +3,10 @@
 import asyncio
 import hashlib
 import os
+import re
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from .linux.privileges import can_become
 from .linux.zygote_client import Zygote
 from .pool import Pool, Startable
 from .process.capture import Capture
+from .process.runner import Finished
 from .process.spawn import arguments_too_long
 from .spec import ENVIRONMENT, MIB, FsPolicy, Job, Limits, Probe, Result
 
@@ -195,7 +197,7 @@ class Sandbox:
                     renamed = await to_thread.run_sync(tree.restore)
         if await to_thread.run_sync(_is_read_only, folder):
             result = replace(result, reasons=(*result.reasons, READ_ONLY))
-        return _with_lines(result, renamed)
+        return _with_lines(result, [*renamed, *_lacks(result.finished, argv[-1], self._settings.network)])
 
     async def backend(self, language: Language) -> Backend:
         """Return the back end in use. A container qualifies for each image by itself."""
@@ -348,6 +350,26 @@ class Sandbox:
             processes=settings.pids,
             cpus=settings.cpus,
         ).at_least(**floors)
+
+
+_NETWORK = re.compile(
+    r"Could not resolve|Name or service not known|[Nn]ame resolution|Network is unreachable|EAI_AGAIN|ENETUNREACH|"
+    r"Address family not supported"
+)
+_ASKS_NETWORK = re.compile(
+    r"\b(?:curl|wget|ssh|scp|rsync|apt-get|npm (?:i|ci|install)|pip3? install|git (?:clone|fetch|pull|push))\b"
+)
+_LAST = 2000
+"""Characters at the end of stderr that are looked at."""
+
+
+def _lacks(done: Finished, line: str, network: bool) -> Iterator[str]:
+    """Yield what a sandbox on the project lacks that made a program fail, by what it said and was asked."""
+    said = done.stderr.text[-_LAST:]
+    if not network and (_NETWORK.search(said) or (done.exit_code and _ASKS_NETWORK.search(line))):
+        yield "the sandbox has no network"
+    if "Read-only file system" in said and ".git" in said:
+        yield "in the sandbox .git is only read: the git tools and bash change it"
 
 
 def _with_lines(result: Result, lines: Sequence[str]) -> Result:

@@ -39,11 +39,12 @@ async def bash(
     """
     limit = seconds(timeout, settings.command_timeout, settings)
     if sandboxed:
+        folder = str(work_dir.target().path) if work_dir else programs.cwd
         done = await sandbox.run_on(
             programs.cwd,
             [command, *args],
-            cwd=str(work_dir.target().path) if work_dir else programs.cwd,
-            env=env or {},
+            cwd=folder,
+            env={**programs.in_sandbox(folder), **(env or {})},
             timeout=limit,
             stdin=stdin or b"",
             capture=Capture(),

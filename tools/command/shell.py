@@ -4,7 +4,8 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr
@@ -20,7 +21,7 @@ from ...sandbox.shell import POWERSHELLS, Ran
 from ..base import Access, tool
 from ..exec_result import ExecResult
 from ..results import Budget, Record, at_most
-from ..services import Journal, Progress, Sandbox, Seen, Settings, Shells, ShellSessions
+from ..services import Journal, Programs, Progress, Sandbox, Seen, Settings, Shells, ShellSessions
 from ..settings import ToolSettings
 from ._file_commands import FileCommands
 
@@ -82,6 +83,7 @@ async def shell(
     shells: Shells,
     sessions: ShellSessions,
     sandbox: Sandbox,
+    programs: Programs,
     settings: Settings,
     progress: Progress,
     seen: Seen,
@@ -115,25 +117,39 @@ async def shell(
     given = {**kept.env, **(env or {})}
     # Each call brings as much as it may, and a session adds it up.
     check_variables(given)
-    variables = await shells.environment(given)
+    at = str(folder.target().path) if folder else None
+    lent: AbstractContextManager[Mapping[str, str]]
+    if shells.is_confined:
+        lent = nullcontext(await shells.environment(programs.in_sandbox(at), given))
+    else:
+        lent = programs.for_shell(at, await shells.environment(given))
     deadline = time.monotonic() + settings.max_tool_timeout
     steps: list[ShellStep] = []
     stopped_at: int | None = None
-    for index, (line, own) in enumerate(zip([line.text for line in wanted], done_here, strict=True)):
-        left = deadline - time.monotonic()
-        if left <= 0:
-            stopped_at = index
-            break
-        await progress(index, len(wanted), line[:100])
-        if own:
-            ran = Ran(await files.run(own))
-        else:
-            ran = await shells.run(program, line, cwd=folder, env=variables, timeout=min(settings.shell_timeout, left))
-        step = ShellStep.of(ran.finished, reasons=ran.reasons, command=line, work_dir=shown, shell_path=program.path)
-        steps.append(step)
-        if step.exit_code and not continue_on_error:
-            stopped_at = index
-            break
+    stack = ExitStack()
+    try:
+        variables = await asyncio.to_thread(stack.enter_context, lent)
+        for index, (line, own) in enumerate(zip([line.text for line in wanted], done_here, strict=True)):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                stopped_at = index
+                break
+            await progress(index, len(wanted), line[:100])
+            if own:
+                ran = Ran(await files.run(own))
+            else:
+                ran = await shells.run(
+                    program, line, cwd=folder, env=variables, timeout=min(settings.shell_timeout, left)
+                )
+            step = ShellStep.of(
+                ran.finished, reasons=ran.reasons, command=line, work_dir=shown, shell_path=program.path
+            )
+            steps.append(step)
+            if step.exit_code and not continue_on_error:
+                stopped_at = index
+                break
+    finally:
+        await asyncio.shield(asyncio.to_thread(stack.close))
     kept.work_dir, kept.env = folder, given
     sessions.keep(kept)
     result = ShellResult(

@@ -229,3 +229,24 @@ async def test_the_rest_of_an_output_can_be_read(call):
     name = re.search(r'process_output id="(out_\d+)"', answer)
     assert name, answer[:200]
     assert (await call("process_output", id=name[1], pattern="^123456$")).count("123456") >= 1
+
+
+@pytest.fixture
+def own_tools(project):
+    """Put programs into the project's folder for its own: a tool, and one that would stand in for git."""
+    folder = project / ".venv" / "bin"
+    folder.mkdir(parents=True)
+    for name in ("pytest", "git", "own"):
+        (folder / name).write_text(f"#!/bin/sh\necho the own {name} $1\n")
+        (folder / name).chmod(0o755)
+
+
+@pytest.mark.usefixtures("own_tools")
+async def test_the_projects_tools_are_found_first_and_nothing_else_of_it(call, project):
+    (project / "sub").mkdir()
+    for where in (None, "sub"):
+        answer = await call(
+            "shell", command="pytest 'a b'; git --version; own || echo none", shell="sh", work_dir=where
+        )
+        assert "the own pytest a b\ngit version " in answer
+        assert "the own git" not in answer and "none" in answer

@@ -115,3 +115,27 @@ async def test_a_project_that_may_only_be_read_is_told(call, project):
     assert first.endswith(
         "[degraded: the project can only be read: this server runs as root, and programs in its sandbox as nobody]"
     )
+
+
+async def test_the_projects_own_programs_are_found_first(call, project):
+    folder = project / ".venv" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "cat").write_text("#!/bin/sh\necho the own\n")
+    (folder / "cat").chmod(0o755)
+    assert await out(call, "cat") == "the own\n"
+    assert (await call("bash", command="cat", sandboxed=True)).endswith("the own")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("curl -s http://127.0.0.1:1/", "[the sandbox has no network]"),
+        ("echo 'curl: (6) Could not resolve host: x' >&2", "[the sandbox has no network]"),
+        ("echo 'Unable to create .git/index.lock: Read-only file system' >&2; exit 1", "[in the sandbox .git is only read: the git tools and bash change it]"),
+        ("echo curl", None),
+        ("exit 3", None),
+    ],
+)  # fmt: skip
+async def test_says_what_the_sandbox_lacks(call, line, told):
+    answer = await call("shell", command=line, shell="sh")
+    assert answer.endswith(told) if told else "[" not in answer
