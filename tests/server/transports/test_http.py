@@ -556,9 +556,10 @@ async def test_connections_above_the_limit_are_answered_503(served):
                 writer.close()
 
 
-async def test_connections_that_send_no_request_keep_nobody_out(served):
-    async with served(max_connections=16, tokens=TOKENS) as site:
-        held = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(60)]
+@pytest.mark.parametrize(("most", "idle"), [(16, 60), pytest.param(256, 500, marks=pytest.mark.slow)])
+async def test_connections_that_send_no_request_keep_nobody_out(served, most, idle):
+    async with served(max_connections=most, tokens=TOKENS) as site:
+        held = [await asyncio.open_connection("127.0.0.1", site.port) for _ in range(idle)]
         try:
             # Without a token nobody holds a connection either.
             for _ in range(20):
