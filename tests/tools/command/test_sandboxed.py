@@ -90,3 +90,12 @@ async def test_a_sandboxed_command_and_its_variables_may_be_as_long_as_others(co
 async def test_arguments_that_the_system_does_not_take_are_too_large_in_a_sandbox_too(confining, args):
     for sandboxed in (False, True):
         assert await confining.code("bash", command="sh", args=args, sandboxed=sandboxed) == "too_large"
+
+
+@pytest.mark.parametrize("tool", ["bash", "shell"])
+async def test_the_projects_own_programs_are_found_first_in_the_sandbox(confining, project, tool):
+    folder = project / ".venv" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "cat").write_text("#!/bin/sh\necho the own\n")
+    (folder / "cat").chmod(0o755)
+    assert (await run(confining, tool, "cat", sandboxed=True))["stdout"] == "the own\n"

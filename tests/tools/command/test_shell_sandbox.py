@@ -123,7 +123,6 @@ async def test_the_projects_own_programs_are_found_first(call, project):
     (folder / "cat").write_text("#!/bin/sh\necho the own\n")
     (folder / "cat").chmod(0o755)
     assert await out(call, "cat") == "the own\n"
-    assert (await call("bash", command="cat", sandboxed=True)).endswith("the own")
 
 
 @pytest.mark.parametrize(
