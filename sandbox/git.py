@@ -10,7 +10,6 @@ import asyncio
 import os
 import re
 import shutil
-import stat
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -27,6 +26,7 @@ from ..safety.git_repo import Repository, Times, find, special_file
 from ..safety.os_errors import refusal
 from ..safety.path_jail.roots import JailedPath
 from ..safety.text import clean, visible_name
+from .git_shadow import MAX_CONFIG, ShadowFolder, read_regular
 from .linux.zygote_client import Zygote
 from .process.capture import Capture
 from .process.runner import Finished, Limits, run
@@ -35,9 +35,6 @@ MAX_OUTPUT = 32 * 2**20
 """Bytes that a command may write (TOOLS.md §4.5)."""
 MEMORY = 2 * 2**30
 """Bytes that git may hold; a guess far above what a command on a large repository takes."""
-MAX_CONFIG = 2**20
-MAX_COPIED = 2**20
-"""Bytes of the repository's configuration, and of other files that are copied."""
 LOOK_AFTER = 1.0
 """Seconds after which a command may be waiting for a FIFO; a guess at what few commands take."""
 GRACE = 1.0
@@ -50,47 +47,6 @@ READS = frozenset(
     {"status", "diff", "log", "show", "blame", "grep", "cat-file", "for-each-ref", "rev-parse", "ls-files"}
 )
 WRITES = frozenset({"update-index", "commit", "checkout", "check-ref-format", "check-attr"})
-
-_LINKED = ("objects", "refs", "packed-refs", "logs", "shallow", "reftable")
-_STATES = ("MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "SQUASH_MSG", "CHERRY_PICK_HEAD", "REVERT_HEAD", "AUTO_MERGE")
-"""What git notes of a merge under way, and takes away when it is committed."""
-_NAMED = ("ORIG_HEAD", "FETCH_HEAD", *_STATES)
-
-_BASE = """[core]
-\tbare = false
-\thooksPath = {hooks}
-\tattributesFile = /dev/null
-\texcludesFile = /dev/null
-\tfsmonitor = false
-\tuntrackedCache = false
-\tcommitGraph = false
-\tprotectHFS = true
-\tprotectNTFS = true
-\tquotePath = false
-\tbigFileThreshold = 32m
-\tlogAllRefUpdates = true
-[diff]
-\torderFile = /dev/null
-[log]
-\tshowSignature = false
-\tmailmap = false
-[gc]
-\tauto = 0
-[maintenance]
-\tauto = false
-[protocol]
-\tallow = never
-[submodule]
-\trecurse = false
-[commit]
-\tgpgSign = false
-[branch]
-\tautoSetupMerge = false
-[rerere]
-\tenabled = false
-[safe]
-\tbareRepository = explicit
-"""
 
 _BOOL = re.compile(r"true|false|yes|no|on|off|0|1|", re.IGNORECASE)
 _NAME = r"[^\x00-\x1f\x7f]{1,200}"
@@ -154,7 +110,7 @@ class Git:
         self._zygote = zygote
         self._folder: str | None = None
         self._known: Times = {}
-        self._shadows: dict[tuple[str, str], _Shadow] = {}
+        self._shadows: dict[tuple[str, str], ShadowFolder] = {}
         self._locks: dict[str, anyio.Lock] = {}
         self._identity: tuple[str, str] | None = None
         self.reads = GitReads(self)
@@ -178,12 +134,12 @@ class Git:
         except OSError as e:
             raise refusal(e, f"the repository of {folder.shown}") from None
 
-    async def shadow(self, repo: Repository, *, own: bool = False) -> "_Shadow":
+    async def shadow(self, repo: Repository, *, own: bool = False) -> ShadowFolder:
         """Return the folder that stands for a repository's own. own: one that nobody else uses."""
         key = (repo.git_dir, repo.common_dir)
         shadow = None if own else self._shadows.get(key)
         if shadow is None:
-            shadow = _Shadow(repo, tempfile.mkdtemp(dir=self._made()))
+            shadow = ShadowFolder(repo, tempfile.mkdtemp(dir=self._made()))
             if not own:
                 while len(self._shadows) >= MAX_SHADOWS:
                     self._shadows.pop(next(iter(self._shadows)))
@@ -251,7 +207,7 @@ class Git:
             )
         return done
 
-    def environment(self, shadow: "_Shadow", *, write: bool) -> dict[str, str]:
+    def environment(self, shadow: ShadowFolder, *, write: bool) -> dict[str, str]:
         """Return all that git sees of an environment."""
         settings, repo = self.settings, shadow.repo
         env = {
@@ -349,92 +305,6 @@ class Git:
         return taken
 
 
-class _Shadow:
-    """The folder that stands for the own folder of a repository."""
-
-    def __init__(self, repo: Repository, folder: str) -> None:
-        self.repo = repo
-        self.folder = folder
-        self.home = os.path.join(folder, "home")
-        self._copied: dict[str, bytes | None] = {}
-        self._configured: tuple[object, ...] | None = None
-        self._pending: tuple[object, ...] | None = None
-        os.mkdir(self.home)
-        os.mkdir(os.path.join(folder, "info"))
-        for name in _LINKED:
-            if name != "logs" or repo.git_dir == repo.common_dir:
-                os.symlink(os.path.join(repo.common_dir, name), os.path.join(folder, name))
-        if repo.git_dir != repo.common_dir:
-            os.mkdir(os.path.join(folder, "logs"))
-            os.symlink(os.path.join(repo.common_dir, "logs", "refs"), os.path.join(folder, "logs", "refs"))
-            os.symlink(os.path.join(repo.git_dir, "logs", "HEAD"), os.path.join(folder, "logs", "HEAD"))
-
-    def changed_config(self) -> list[str] | None:
-        """Return the configuration files to read, the later winning; None where they are as they were. ToolError refused."""
-        places = [os.path.join(self.repo.common_dir, "config"), os.path.join(self.repo.git_dir, "config.worktree")]
-        there: list[str] = []
-        states: list[tuple[int, ...] | None] = []
-        for place in places:
-            try:
-                status = os.lstat(place)
-            except OSError:
-                states.append(None)
-                continue
-            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_CONFIG:
-                raise ToolError(Code.REFUSED, "the configuration of the repository is too large")
-            there.append(place)
-            states.append((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns))
-        if self._configured == tuple(states):
-            return None
-        self._pending = tuple(states)
-        return there
-
-    def configure(self, taken: Mapping[str, Sequence[str]], hooks: str) -> None:
-        """Write the configuration."""
-        extended = any(name.startswith("extensions.") for name in taken)
-        lines = [_BASE.format(hooks=_quoted(hooks)), f"[core]\n\trepositoryformatversion = {int(extended)}\n"]
-        for name, values in taken.items():
-            section, _, rest = name.partition(".")
-            sub, _, key = rest.rpartition(".")
-            head = f"[{section} {_quoted(sub)}]" if sub else f"[{section}]"
-            lines += [f"{head}\n\t{key} = {_quoted(value)}\n" for value in values]
-        _put(os.path.join(self.folder, "config"), os.fsencode("".join(lines)))
-        self._configured = self._pending
-
-    def refresh(self) -> None:
-        """Copy what is copied anew."""
-        repo = self.repo
-        for name in ("HEAD", *_NAMED):
-            self._copy(os.path.join(repo.git_dir, name), name)
-        for name in ("exclude", "sparse-checkout"):
-            folder = repo.git_dir if name == "sparse-checkout" else repo.common_dir
-            self._copy(os.path.join(folder, "info", name), f"info/{name}")
-        for name in os.listdir(repo.git_dir):
-            if name.startswith("sharedindex."):
-                with suppress(FileExistsError):
-                    os.symlink(os.path.join(repo.git_dir, name), os.path.join(self.folder, name))
-
-    def _copy(self, source: str, name: str) -> None:
-        data = _read(source)
-        if self._copied.get(name, b"") == data and name in self._copied:
-            return
-        target = os.path.join(self.folder, name)
-        if data is None:
-            with suppress(FileNotFoundError):
-                os.unlink(target)
-        else:
-            _put(target, data)
-        self._copied[name] = data
-
-    def taken_away(self) -> list[str]:
-        """Return the notes of a merge that were copied and that a command has removed since."""
-        return [name for name in _STATES if self._copied.get(name) is not None and self.read(name) is None]
-
-    def read(self, name: str) -> bytes | None:
-        """Return the content of a file of the folder."""
-        return _read(os.path.join(self.folder, name))
-
-
 @dataclass(frozen=True)
 class GitReads:
     """git commands that only read."""
@@ -522,7 +392,7 @@ class GitChange:
 
     _git: Git
     repo: Repository
-    _shadow: _Shadow
+    _shadow: ShadowFolder
 
     async def run(
         self,
@@ -563,7 +433,7 @@ async def _look(tree: JailedPath, found: list[str]) -> None:
         over.set()
 
 
-def _take_over(shadow: _Shadow, repo: Repository, lock: int, head: str) -> bool:
+def _take_over(shadow: ShadowFolder, repo: Repository, lock: int, head: str) -> bool:
     """Give the repository the HEAD that a command made, and take away what it took away of a merge's notes.
 
     Return whether the lock became the HEAD.
@@ -572,7 +442,7 @@ def _take_over(shadow: _Shadow, repo: Repository, lock: int, head: str) -> bool:
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(repo.git_dir, name))
     made = shadow.read("HEAD")
-    if made is None or made == _read(head):
+    if made is None or made == read_regular(head):
         return False
     os.write(lock, made)
     os.fsync(lock)
@@ -588,7 +458,7 @@ _UNKNOWN = re.compile(
 )
 
 
-def _answer(done: Finished, command: str, shadow: _Shadow, codes: Sequence[int], *, cut: bool) -> Done:
+def _answer(done: Finished, command: str, shadow: ShadowFolder, codes: Sequence[int], *, cut: bool) -> Done:
     """Return the output of a command. ToolError git_failed, bad_ref, output_limit."""
     if done.killed_by == "output":
         if not cut:
@@ -612,7 +482,7 @@ def _answer(done: Finished, command: str, shadow: _Shadow, codes: Sequence[int],
     raise ToolError(Code.GIT_FAILED, f"git {command}: {said}")
 
 
-def _plain(data: bytes, shadow: _Shadow) -> str:
+def _plain(data: bytes, shadow: ShadowFolder) -> str:
     """Return the message of git, with the project's own names in it."""
     text = clean(data.decode("utf-8", "replace"))
     repo = shadow.repo
@@ -630,32 +500,5 @@ def _has_config(home: str, config_home: str | None) -> bool:
     return bool(files) and all(files)
 
 
-def _quoted(value: str) -> str:
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 def _one_line(text: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f<>]", "", clean(text)).strip()[:200]
-
-
-def _read(path: str) -> bytes | None:
-    """Return the content of a regular file; None where there is none. ToolError refused above MAX_COPIED."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
-        data = file.read(MAX_COPIED + 1)
-    if len(data) > MAX_COPIED:
-        raise ToolError(Code.REFUSED, f"{os.path.basename(path)} of the repository is too large")
-    return data
-
-
-def _put(path: str, data: bytes) -> None:
-    """Give a file of ours its content in one step."""
-    spare = f"{path}.{os.urandom(6).hex()}"
-    with open(spare, "xb") as file:
-        file.write(data)
-    os.rename(spare, path)
