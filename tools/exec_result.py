@@ -40,12 +40,13 @@ class ExecResult(Record):
     stdout_truncated: bool
     stderr_truncated: bool
     _reasons: tuple[str, ...] = PrivateAttr(default=())
+    _late: str | None = PrivateAttr(default=None)
 
     @classmethod
-    def of(cls, done: Finished, *, reasons: tuple[str, ...] = (), **more: Any) -> Self:
+    def of(cls, done: Finished, *, reasons: tuple[str, ...] = (), late: str | None = None, **more: Any) -> Self:
         """Return the result of a finished program, with the further fields of a subclass.
 
-        reasons: what the sandbox it ran in does not contain; its first line says so.
+        reasons: what the sandbox it ran in does not contain; its first line says so. late: what to do where it took too long.
         """
         made = cls(
             exit_code=done.exit_code,
@@ -62,6 +63,7 @@ class ExecResult(Record):
             **more,
         )
         made._reasons = reasons
+        made._late = late if done.timed_out else None
         return made
 
     def derived(self) -> Collection[str]:
@@ -87,7 +89,8 @@ class ExecResult(Record):
 
     def rendered(self) -> str:
         """Return the exec form."""
-        return exec_form(self.first_line(), self.stdout, self.stderr, "(no output)")
+        form = exec_form(self.first_line(), self.stdout, self.stderr, "(no output)")
+        return f"{form}\n({self._late})" if self._late else form
 
     def within(self, budget: Budget) -> tuple[Self, dict[str, Any]]:
         """Return the result with its streams cut to the budget that they share."""

@@ -11,7 +11,7 @@ from ...sandbox.service import QUALIFYING
 from ..base import Access, tool
 from ..exec_result import ExecResult
 from ..services import Programs, Sandbox, Settings
-from ._timeout import Timeout, seconds
+from ._timeout import Timeout, longer, seconds
 
 
 @tool(
@@ -49,7 +49,6 @@ async def bash(
             stdin=stdin or b"",
             capture=Capture(),
         )
-        return ExecResult.of(done.finished, reasons=done.reasons)
-    return ExecResult.of(
-        await programs.run([command, *args], work_dir=work_dir, env=env, timeout=limit, stdin=stdin or b"")
-    )
+        return ExecResult.of(done.finished, reasons=done.reasons, late=longer(settings))
+    finished = await programs.run([command, *args], work_dir=work_dir, env=env, timeout=limit, stdin=stdin or b"")
+    return ExecResult.of(finished, late=longer(settings))

@@ -13,7 +13,7 @@ from ...sandbox.service import QUALIFYING
 from ..base import Access, tool
 from ..exec_result import ExecResult
 from ..services import Settings, Shells
-from ._timeout import Timeout, seconds
+from ._timeout import Timeout, longer, seconds
 
 
 class ScriptResult(ExecResult):
@@ -62,4 +62,6 @@ async def run_script(
     ran = await shells.run_argv(
         [found, *argv[1:], str(script.path), *args], cwd=work_dir, env=variables, timeout=limit, stdin=stdin or b""
     )
-    return ScriptResult.of(ran.finished, reasons=ran.reasons, path=path.shown, interpreter=argv[0])
+    return ScriptResult.of(
+        ran.finished, reasons=ran.reasons, late=longer(settings), path=path.shown, interpreter=argv[0]
+    )

@@ -24,6 +24,7 @@ from ..results import Budget, Record, at_most
 from ..services import Journal, Programs, Progress, Sandbox, Seen, Settings, Shells, ShellSessions
 from ..settings import ToolSettings
 from ._file_commands import FileCommands
+from ._timeout import longer, seconds
 
 ShellName = Literal["auto", "bash", "zsh", "sh", "dash", "ksh", "fish", "pwsh", "powershell", "cmd"]
 
@@ -92,6 +93,7 @@ async def shell(
     commands: Lines | None = None,
     work_dir: ProjectPath | None = None,
     env: Variables | None = None,
+    timeout: Annotated[int | None, Field(ge=1, description="seconds for each command")] = None,
     shell: ShellName = "auto",
     continue_on_error: bool = False,
     session: Annotated[str | None, Field(description="from an earlier result; keeps work_dir and env")] = None,
@@ -104,6 +106,7 @@ async def shell(
     brings back.
     """
     wanted = _wanted(command, commands, settings)
+    limit = seconds(timeout, settings.shell_timeout, settings)
     kept = sessions.open(session)
     shells = shells.confined(sandbox) if sandboxed else await shells.settled()
     program = shells.find(shell)
@@ -138,11 +141,14 @@ async def shell(
             if own:
                 ran = Ran(await files.run(own))
             else:
-                ran = await shells.run(
-                    program, line, cwd=folder, env=variables, timeout=min(settings.shell_timeout, left)
-                )
+                ran = await shells.run(program, line, cwd=folder, env=variables, timeout=min(limit, left))
             step = ShellStep.of(
-                ran.finished, reasons=ran.reasons, command=line, work_dir=shown, shell_path=program.path
+                ran.finished,
+                reasons=ran.reasons,
+                late=longer(settings),
+                command=line,
+                work_dir=shown,
+                shell_path=program.path,
             )
             steps.append(step)
             if step.exit_code and not continue_on_error:

@@ -250,3 +250,11 @@ async def test_the_projects_tools_are_found_first_and_nothing_else_of_it(call, p
         )
         assert "the own pytest a b\ngit version " in answer
         assert "the own git" not in answer and "none" in answer
+
+
+async def test_a_call_may_say_how_long_each_command_runs(call):
+    answer = await call("shell", command="sleep 60", timeout=1, shell="sh")
+    assert answer == (
+        "result: timed out after 1s (killed)\n(no output)\n(timeout takes up to 600 s; process_start is for what runs on)"
+    )
+    assert await call.code("shell", command="true", timeout=601) == "invalid_args"
