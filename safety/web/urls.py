@@ -122,7 +122,9 @@ def _parse(raw: str) -> Url:
         raise _blocked(raw, "it holds a control character, a blank or a backslash")
     parts = _PARTS.fullmatch(raw)
     if parts is None:
-        raise _blocked(raw, "only http and https URLs are fetched")
+        bare = _BARE.fullmatch(raw)
+        scheme = "http" if bare and bare[1] else "https"
+        raise _blocked(raw, "only http and https URLs are fetched", f"{scheme}://{raw}" if bare else None)
     scheme, authority, target = parts[1].lower(), parts[2], parts[3]
     if "@" in authority:
         raise _blocked("the URL", "it holds credentials")
@@ -196,10 +198,18 @@ def _idna(host: str) -> str:
     return idna.encode(host.lower(), uts46=False, std3_rules=True).decode()
 
 
-def _blocked(raw: str, why: str) -> ToolError:
+_BARE = re.compile(
+    r"(?:(localhost|127\.0\.0\.1)|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)(?::[0-9]{1,5})?(?:/[\w./?&=%-]*)?", re.ASCII
+)
+"""An address without its scheme; the group is this machine."""
+
+
+def _blocked(raw: str, why: str, meant: str | None = None) -> ToolError:
     shown = raw if len(raw) <= 100 else f"{raw[:100]}..."
     return ToolError(
-        Code.URL_BLOCKED, f"{shown!r} is refused: {why}", "only public http and https addresses are reached"
+        Code.URL_BLOCKED,
+        f"{shown!r} is refused: {why}",
+        f"did you mean {meant[:200]}?" if meant else "only public http and https addresses are reached",
     )
 
 

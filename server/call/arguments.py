@@ -29,7 +29,7 @@ MEANT = tuple(
         "new_string new new_str new_text replace replacement",
         "replacement replace new new_string with",
         "start_line offset start from_line line",
-        "end_line end to_line",
+        "end_line end to_line limit",
         "glob include files file_pattern",
         "limit count max max_results max_count head_limit n number",
         "max_depth depth levels",

@@ -19,6 +19,8 @@ TOOLS = load_tools()
     [
         ("read_file", {"file": "a"}, "did you mean path?"),
         ("read_file", {"path": "a", "offset": 5}, "did you mean start_line?"),
+        ("read_file", {"path": "a", "limit": 5}, "did you mean end_line?"),
+        ("git_log", {"limit": 5}, "did you mean count?"),
         ("read_file", {"path": "a", "cwd": "b"}, "known: path, paths, start_line, end_line, start_char, tail, start_match, end_match, numbered, encoding, unsafe"),
         ("glob", {"pattern": "*", "path": "src"}, "did you mean base?"),
         ("grep_files", {"regex": "a"}, "did you mean pattern?"),

@@ -194,3 +194,21 @@ def test_only_what_is_granted_itself_redirects_to_what_is_granted():
     assert refused.value.code == "url_blocked"
     assert str(judge("http://localhost:3000/", policy).joined("http://127.0.0.1:3000/")) == "http://127.0.0.1:3000/"
     assert str(judge("http://localhost:3000/", policy).joined("http://example.com/")) == "http://example.com/"
+
+
+@pytest.mark.parametrize(
+    ("raw", "meant"),
+    [
+        ("localhost:3000", "http://localhost:3000"),
+        ("127.0.0.1:80/a?b=1", "http://127.0.0.1:80/a?b=1"),
+        ("example.com/docs", "https://example.com/docs"),
+        ("file:///etc/passwd", None),
+        ("javascript:alert(1)", None),
+        ("a b.com", None),
+    ],
+)
+def test_an_address_without_its_scheme_is_told_with_it(raw, meant):
+    with pytest.raises(ToolError) as refused:
+        judge(raw, WebPolicy())
+    hint = f"did you mean {meant}?" if meant else "only public http and https addresses are reached"
+    assert (refused.value.code, refused.value.hint) == ("url_blocked", hint)

@@ -64,3 +64,10 @@ async def test_a_hundred_thousand_lines_are_refused_and_twenty_thousand_compared
 
 async def test_control_characters_are_marked(call):
     assert await call("diff", a="\x1b[2J\u202e", b="b") == "- <U+001B>[2J<U+202E>\n+ b"
+
+
+async def test_two_names_of_files_are_told_to_be_texts(call):
+    told = "(the two names were compared, no files)"
+    assert (await call("diff", a="src/a.py", b="b.py")).endswith(told)
+    assert told not in await call("diff", a="one 1.5", b="two 2.5")
+    assert told not in await call("diff", a="1.5", b="2.5")
