@@ -6,14 +6,15 @@ from pydantic import Field
 
 from ...safety.commands import Variables
 from ...safety.paths import ProjectPath
+from ...safety.shell.file_commands import Lines
 from ..base import Access, tool
 from ..command.shell import ShellName, ShellResult
 from ..command.shell import shell as shell_tool
 from ..results import Verbatim
-from ..services import Progress, Sandbox, Settings, Shells, ShellSessions
+from ..services import Journal, Programs, Progress, Sandbox, Seen, Settings, Shells, ShellSessions
 from ._streams import stream
 
-Commands = Annotated[list[str], Field(min_length=1, description="run one after another, each in a new shell")]
+Commands = Annotated[Lines, Field(description="run one after another, each in a new shell")]
 
 
 @tool(Access.EXEC, deadline=lambda settings, given: settings.max_tool_timeout + 5)
@@ -21,8 +22,11 @@ async def shellcommand(
     shells: Shells,
     sessions: ShellSessions,
     sandbox: Sandbox,
+    programs: Programs,
     settings: Settings,
     progress: Progress,
+    seen: Seen,
+    journal: Journal,
     commands: Commands,
     workDir: ProjectPath | None = None,
     env: Variables | None = None,
@@ -35,8 +39,11 @@ async def shellcommand(
         shells=shells,
         sessions=sessions,
         sandbox=sandbox,
+        programs=programs,
         settings=settings,
         progress=progress,
+        seen=seen,
+        journal=journal,
         commands=commands,
         work_dir=workDir,
         env=env,

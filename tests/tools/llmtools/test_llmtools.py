@@ -228,6 +228,10 @@ async def test_commands_and_scripts_have_the_fields_of_the_contract(call, folder
     assert again["sessionID"] == ran["sessionID"]
     assert again["results"][1]["stdout"] == f"{folder / 'sub'}\n"
     assert await call.code("runscript", path="a.txt") == "script_denied"
+    gone = await fields(call, "shellcommand", commands=["rm a.txt"], shell="sh")
+    assert gone["results"][0]["exitCode"] == 0 and not (folder / "a.txt").exists()
+    await call("undo")
+    assert (folder / "a.txt").read_text() == TEXT
 
 
 async def test_a_script_is_run_by_the_interpreter_of_its_extension(call, folder):
@@ -289,7 +293,7 @@ async def test_a_script_is_run_by_the_interpreter_of_its_extension(call, folder)
         ("replacetextlines", {"path": "a.txt", "matchLines": ["two"], "replaceWithLines": ["x"]}, "ambiguous_match"),
         ("deletetextlines", {"path": "a.txt", "matchLines": ["two"], "beforeLines": ["four"]}, "no_match"),
         ("deletetextlines", {"path": ".git/config", "matchLines": ["x"]}, "protected_path"),
-        ("shellcommand", {"commands": ["rm a.txt"]}, "command_denied"),
+        ("shellcommand", {"commands": ["sudo rm a.txt"]}, "command_denied"),
         ("shellcommand", {"commands": ["true"], "workDir": ".."}, "path_denied"),
         ("shellcommand", {"commands": ["true"], "sessionID": "none"}, "not_found"),
         ("runscript", {"path": "../x.sh"}, "path_denied"),
