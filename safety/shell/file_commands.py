@@ -1,9 +1,9 @@
-"""Shell lines that are one rm, rmdir or mv of literal paths inside the roots, which need no shell."""
+"""Shell lines that begin with rm, rmdir or mv of literal paths inside the roots, which need no shell."""
 
 import re
 import shlex
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from ..errors import Code, ToolError
@@ -12,6 +12,8 @@ from ..path_jail.roots import JailedPath, Roots
 
 LITERAL = re.compile(r"[ \t\w./,:@+'\"-]+")
 """Characters that mean themselves to every shell, in quotes or not; the quotes are shlex's as they are sh's."""
+
+_FIRST = re.compile(rf"({LITERAL.pattern})(&&|;|\Z)")
 
 OPTIONS = {"rm": frozenset("rRfdv"), "rmdir": frozenset("v"), "mv": frozenset("fv")}
 """The letters of options that neither ask nor choose."""
@@ -24,6 +26,8 @@ class FileCommand:
     name: Literal["rm", "rmdir", "mv"]
     options: frozenset[str]
     operands: tuple[tuple[str, JailedPath], ...]
+    ends: str = ""
+    """What stands behind it: nothing, `;`, or `&&`."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +37,27 @@ class ShellLine:
     text: str
     roots: Roots
 
-    def file_command(self, folder: JailedPath | None, blocked: Collection[str]) -> FileCommand | None:
-        """Return the line as a command on files that is done without a shell; None for any other.
+    def split(self, folder: JailedPath | None, blocked: Collection[str]) -> tuple[tuple[FileCommand, ...], str]:
+        """Return the commands on files that the line begins with, and what follows them for the shell.
 
         folder: where the line runs; None is the base. blocked: names that the operator refuses. ToolError protected_path.
         """
-        words = _words(self.text)
+        done: list[FileCommand] = []
+        rest = self.text
+        while found := _FIRST.match(rest):
+            command = self._file_command(found[1], folder, blocked)
+            if command is None:
+                break
+            done.append(replace(command, ends=found[2]))
+            rest = rest[found.end() :]
+            if not rest:
+                break
+        if done and done[-1].ends == "&&" and not rest.strip():
+            return (), self.text
+        return tuple(done), rest
+
+    def _file_command(self, text: str, folder: JailedPath | None, blocked: Collection[str]) -> FileCommand | None:
+        words = _words(text)
         if not words or words[0] not in OPTIONS or words[0] in {name.lower() for name in blocked}:
             return None
         name, *rest = words

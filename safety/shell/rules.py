@@ -30,7 +30,8 @@ INSTEAD: Mapping[str, str] = {
         ("kill", *BY_NAME), "process_kill ends what process_start started; %1, $! and $$ name what the line started"
     ),
     **dict.fromkeys(
-        ("rm", "rmdir", "del", "erase", "rd", "remove-item", "ri"), "delete_file removes files and folders"
+        ("rm", "rmdir", "del", "erase", "rd", "remove-item", "ri"),
+        "delete_file deletes, and so does rm of literal project paths at the start of a line",
     ),
     **dict.fromkeys(("vim", "vi", "nano", "emacs"), "edit_file and write_file change files"),
     **dict.fromkeys(

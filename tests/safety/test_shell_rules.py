@@ -167,7 +167,7 @@ def test_every_name_of_the_hard_list_is_refused_in_every_shell():
 def test_a_refusal_says_which_tool_does_it():
     with pytest.raises(ToolError) as refused:
         check("rm x", shell="bash")
-    assert refused.value.hint == "delete_file removes files and folders"
+    assert refused.value.hint == "delete_file deletes, and so does rm of literal project paths at the start of a line"
 
 
 # Not among the rows above: the fuzz runs those.

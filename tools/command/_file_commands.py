@@ -2,7 +2,9 @@
 
 import stat
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from ...safety.errors import Code, ToolError
 from ...safety.path_jail.roots import JailedPath
@@ -25,7 +27,15 @@ class FileCommands:
     seen: Seen
     journal: Journal
 
-    async def run(self, command: FileCommand) -> Finished:
+    async def run(self, commands: Sequence[FileCommand]) -> Finished:
+        """Run commands to their end, as a shell would those before and behind `&&` and `;`."""
+        last = await self._run(commands[0])
+        for before, command in pairwise(commands):
+            if before.ends == ";" or not last.exit_code:
+                last = joined(last, await self._run(command))
+        return last
+
+    async def _run(self, command: FileCommand) -> Finished:
         """Run a command to its end: what fails is told, and the rest is done."""
         begun = time.monotonic()
         done: list[str] = []
@@ -77,6 +87,15 @@ class FileCommands:
                 seen=self.seen, journal=self.journal, source=source, destination=destination, overwrite=True
             )
         )
+
+
+def joined(first: Finished, then: Finished) -> Finished:
+    """Return how the second ended, with what both wrote."""
+    out, err = (
+        Stream(a.text + b.text, a.bytes + b.bytes, b.truncated, a.raw + b.raw)
+        for a, b in ((first.stdout, then.stdout), (first.stderr, then.stderr))
+    )
+    return replace(then, duration_ms=first.duration_ms + then.duration_ms, stdout=out, stderr=err)
 
 
 def _sentence(answer: object) -> str:

@@ -23,7 +23,7 @@ from ..exec_result import ExecResult
 from ..results import Budget, Record, at_most
 from ..services import Journal, Programs, Progress, Sandbox, Seen, Settings, Shells, ShellSessions
 from ..settings import ToolSettings
-from ._file_commands import FileCommands
+from ._file_commands import FileCommands, joined
 from ._timeout import longer, seconds
 
 ShellName = Literal["auto", "bash", "zsh", "sh", "dash", "ksh", "fish", "pwsh", "powershell", "cmd"]
@@ -112,8 +112,10 @@ async def shell(
     program = shells.find(shell)
     folder = work_dir or kept.work_dir
     by_shell = shells.is_confined or program.name in POWERSHELLS
-    done_here = [None] * len(wanted) if by_shell else await asyncio.to_thread(_done_here, wanted, folder, settings)
-    judged = [line.text for line, own in zip(wanted, done_here, strict=True) if own is None]
+    parts = (
+        [((), line.text) for line in wanted] if by_shell else await asyncio.to_thread(_split, wanted, folder, settings)
+    )
+    judged = [rest for own, rest in parts if rest or not own]
     await asyncio.to_thread(_check, judged, program.name, settings, shells.is_confined)
     files = FileCommands(settings, seen, journal)
     shown = folder.shown if folder else "."
@@ -132,16 +134,20 @@ async def shell(
     stack = ExitStack()
     try:
         variables = await asyncio.to_thread(stack.enter_context, lent)
-        for index, (line, own) in enumerate(zip([line.text for line in wanted], done_here, strict=True)):
+        for index, (line, (own, rest)) in enumerate(zip([line.text for line in wanted], parts, strict=True)):
             left = deadline - time.monotonic()
             if left <= 0:
                 stopped_at = index
                 break
             await progress(index, len(wanted), line[:100])
-            if own:
-                ran = Ran(await files.run(own))
+            first = await files.run(own) if own else None
+            if first and not rest:
+                ran = Ran(first)
             else:
-                ran = await shells.run(program, line, cwd=folder, env=variables, timeout=min(limit, left))
+                if own and own[-1].ends == "&&":
+                    rest = f"{'false' if first and first.exit_code else 'true'} && {rest}"
+                ran = await shells.run(program, rest, cwd=folder, env=variables, timeout=min(limit, left))
+                ran = Ran(joined(first, ran.finished), ran.reasons) if first else ran
             step = ShellStep.of(
                 ran.finished,
                 reasons=ran.reasons,
@@ -179,13 +185,13 @@ def _wanted(command: ShellLine | None, commands: Sequence[ShellLine] | None, set
     return wanted
 
 
-def _done_here(
+def _split(
     wanted: Sequence[ShellLine], folder: JailedPath | None, settings: ToolSettings
-) -> list[FileCommand | None]:
+) -> list[tuple[tuple[FileCommand, ...], str]]:
     return [
-        line.file_command(folder, settings.shell_blocklist_extra)
+        line.split(folder, settings.shell_blocklist_extra)
         if len(line.text) <= settings.shell_max_command_bytes
-        else None
+        else ((), line.text)
         for line in wanted
     ]
 

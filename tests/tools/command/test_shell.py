@@ -74,7 +74,7 @@ async def test_every_command_is_checked_before_the_first_runs(call, project):
     assert answer == {
         "error": "`rm -rf *` is refused: rm is not allowed in shell commands",
         "code": "command_denied",
-        "hint": "delete_file removes files and folders",
+        "hint": "delete_file deletes, and so does rm of literal project paths at the start of a line",
     }
     assert not (project / "ran").exists()
 

@@ -1,5 +1,7 @@
 """rm, rmdir and mv as one line of literal paths: done without a shell, and recorded for undo."""
 
+import re
+
 import pytest
 
 
@@ -32,6 +34,26 @@ def files(project):
 
 
 GONE, LEFT = 0, 1
+
+
+@pytest.mark.parametrize(
+    ("line", "answer", "gone"),
+    [
+        ("rm a && echo then", "exit: 0\n--- stdout ---\nMoved file a to trash: T\nthen", {"a"}),
+        ("rm nothing && echo then", "exit: 1\n--- stderr ---\nrm: nothing: there is no nothing", set()),
+        ("rm nothing && echo then; echo last", "exit: 0\n--- stdout ---\nlast\n--- stderr ---\nrm: nothing: there is no nothing", set()),
+        ("rm nothing; echo last", "exit: 0\n--- stdout ---\nlast\n--- stderr ---\nrm: nothing: there is no nothing", set()),
+        ("rm nothing && rm a; mv 'b c' z && ls z", "exit: 0\n--- stdout ---\nMoved b c to z\nz\n--- stderr ---\nrm: nothing: there is no nothing", {"b c"}),
+        ("rm a;", "exit: 0\n--- stdout ---\nMoved file a to trash: T", {"a"}),
+        ("rm -f nothing; exit 3", "exit: 3\n(no output)", set()),
+        ("rmdir empty && mkdir -p empty/deep && ls -d empty/*", "exit: 0\n--- stdout ---\nMoved directory empty to trash: T\nempty/deep", set()),
+    ],
+)  # fmt: skip
+async def test_the_shell_goes_on_behind_it(call, project, line, answer, gone):
+    before = {path.name for path in project.iterdir()}
+    shown = re.sub(r"\.trash/\S+", "T", await call("shell", command=line, shell="sh"))
+    assert shown == answer
+    assert before - {path.name for path in project.iterdir()} == gone
 
 
 @pytest.mark.parametrize(
@@ -81,8 +103,8 @@ async def test_a_working_folder_is_where_the_paths_begin(call, tree):
 @pytest.mark.parametrize(
     "line",
     [
-        "rm *", "rm $HOME", "rm a; true", "rm -i a", "rm ../x", "rm down/../a", "rm -rf /etc/nothing", "rm `echo a`", "rm a && ls", "rm {a,b}",
-        "rm ~/a", "\\rm a", "/bin/rm a", "rm a > b", "rm -rf --no-preserve-root /", "rm a\nrm b", "rmdir -p d/e", "sudo rm a",
+        "rm *", "rm $HOME", "true; rm a", "rm a &&", "rm a & true", "rm a || true", "rm 'a && ls' $x", "rm a; rm *", "rm -i a", "rm ../x", "rm down/../a", "rm -rf /etc/nothing", "rm `echo a`", "rm {a,b}",
+        "rm ~/a", "\\rm a", "/bin/rm a", "rm a > b", "rm -rf --no-preserve-root /", "rm a\nrm b", "rm a; sudo true", "rmdir -p d/e", "sudo rm a",
     ],
 )  # fmt: skip
 async def test_any_other_line_is_refused_as_before(call, tree, line):
