@@ -39,7 +39,11 @@ MEANT = tuple(
         "id process process_id pid proc",
         "text input data stdin",
         "wait timeout seconds",
-        "ignore_case case_insensitive case_sensitive",
+        "ignore_case case_insensitive case_sensitive _i",
+        "after _a",
+        "before _b",
+        "context _c",
+        "numbered _n line_numbers",
         "autocorrect fix autofix",
         "todos tasks items",
     )

@@ -44,7 +44,7 @@ def _line(event: dict[str, Any]) -> str:
 
 def _blocks(result: dict[str, Any]) -> Answer:
     """Return what a block of the type tool_result holds."""
-    content = result["content"]
+    content: Any = result["content"]
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     return Answer(
@@ -198,7 +198,7 @@ def scripted(script: Script, interface: Interface) -> Iterator[Model]:
             self.end_headers()
             self.wfile.write(data)
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:

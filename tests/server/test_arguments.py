@@ -24,6 +24,8 @@ TOOLS = load_tools()
         ("read_file", {"path": "a", "cwd": "b"}, "known: path, paths, start_line, end_line, start_char, tail, start_match, end_match, numbered, encoding, unsafe"),
         ("glob", {"pattern": "*", "path": "src"}, "did you mean base?"),
         ("grep_files", {"regex": "a"}, "did you mean pattern?"),
+        ("grep_files", {"pattern": "a", "-i": True}, "did you mean ignore_case?"),
+        ("grep_files", {"pattern": "a", "-A": 3}, "did you mean after?"),
         ("grep_files", {"pattern": "a", "include": "*.py"}, "did you mean glob?"),
         ("grep_files", {"pattern": "a", "directory": "src"}, "did you mean path?"),
         ("write_file", {"path": "a", "text": "x"}, "did you mean content?"),
