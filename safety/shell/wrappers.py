@@ -115,7 +115,7 @@ WRAPPERS: Mapping[str, Wrapper] = {
 
 STARTERS = names(
     "nsenter setpriv prlimit setarch linux32 linux64 strace ltrace valgrind gdb fakeroot proot firejail parallel sem script "
-    "sg runuser pkexec run0 gosu su-exec systemd-run start-stop-daemon chronic ifne unbuffer rlwrap chpst softlimit cpulimit "
+    "sudo su sg runuser pkexec run0 gosu su-exec systemd-run start-stop-daemon chronic ifne unbuffer rlwrap chpst softlimit cpulimit "
     "faketime eatmydata catchsegv xvfb-run dbus-run-session caffeinate screen tmux dtach abduco at batch npx uvx entr "
     "ssh-agent dbus-launch i386 x86_64 uname26 numactl perf choom uclampset tini dumb-init bwrap trickle proxychains torsocks"
 )

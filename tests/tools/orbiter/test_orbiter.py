@@ -1,6 +1,7 @@
 """The orbiter profile, field by field against TOOLS.md §9."""
 
 import json
+import os
 import sys
 
 import pytest
@@ -117,6 +118,73 @@ async def test_a_command_has_the_fields_of_the_contract(call, folder):
 async def test_blocked_commands(call, folder, command, said):
     failure = await call("terminal", command=command)
     assert failure["code"] == "command_denied" and said in failure["error"]
+
+
+async def test_a_blocked_name_is_found_in_every_part_and_spelling(call, folder):
+    lines = [
+        "RM a.txt", "\\rm a.txt", "r''m a.txt", '"rm" a.txt', "rm.exe a.txt", "X=1 rm a.txt", "env A=1 rm a.txt",
+        "nohup rm a.txt", "exec rm a.txt", "command rm a.txt", "timeout 5 rm a.txt", "nice -n 5 rm a.txt",
+        "setsid rm a.txt", "stdbuf -o0 rm a.txt", "time rm a.txt", "busybox rm a.txt", "sudo rm a.txt",
+        "sudo -u root A=1 rm a.txt", "su -c 'rm a.txt'", "doas rm a.txt", "if true; then rm a.txt; fi",
+        "for f in a.txt; do rm $f; done", "f() { rm a.txt; }; f", "case x in x) rm a.txt;; esac", "(rm a.txt)",
+        "{ rm a.txt; }", "! rm a.txt", "true & rm a.txt", "true\nrm a.txt", "echo `rm a.txt`", 'echo "$(rm a.txt)"',
+        "cat <(rm a.txt)", "true | tee >(rm a.txt)", "cat <<E\n$(rm a.txt)\nE", "eval rm a.txt",
+        "bash -c 'true; rm a.txt'", "trap 'rm a.txt' EXIT", "printf a.txt | xargs -0 rm",
+    ]  # fmt: skip
+    failed = {line: error for line in lines if "Command 'rm' is blocked" not in (error := await said(call, line))}
+    unreadable = [
+        "$(echo rm) a.txt", "X=rm; $X a.txt", 'eval "$X"', "alias x=rm; x a.txt", "sh <<< 'rm a.txt'", "a\0b",
+        "c" * 70_000,
+    ]  # fmt: skip
+    failed |= {line[:50]: error for line in unreadable if "is refused" not in (error := await said(call, line))}
+    assert failed == {}
+    assert (folder / "a.txt").exists()
+    for line in ("echo rm", "echo 'rm a.txt'", "# rm a.txt", "echo format"):
+        assert (await call.result("terminal", {"command": line})).structured_content["exit_code"] == 0
+
+
+async def said(call, command):
+    """Return the error of a command that has to be refused."""
+    failure = await call("terminal", command=command)
+    return failure["error"] if isinstance(failure, dict) and failure["code"] == "command_denied" else str(failure)
+
+
+async def test_names_of_the_operators_replace_the_blocked_ones(call, folder):
+    call.settings = ToolSettings(terminal_blocklist=("Secret-Tool",))
+    assert "Command 'secret-tool' is blocked" in await said(call, "true; secret-tool x")
+    result = await call.result("terminal", {"command": "rm a.txt"})
+    assert result.structured_content["exit_code"] == 0 and not (folder / "a.txt").exists()
+
+
+async def test_what_is_read_and_written_has_bounds(call, folder):
+    (folder / "most").write_bytes(b"x\n" * 2**23)
+    assert len(await call("filesystem", action="read", path="most")) == 2**24
+    with (folder / "above").open("wb") as file:
+        file.truncate(2**24 + 1)
+    (folder / "empty").touch()
+    os.mkfifo(folder / "fifo")
+    outside = folder.parent / "outside"
+    outside.write_text("there")
+    (folder / "file").symlink_to(outside)
+    (folder / "nowhere").symlink_to(folder.parent / "none")
+    assert await call("filesystem", action="read", path="empty") == ""
+    table = [
+        ("read", "above", "too_large"), ("read", "fifo", "not_a_file"), ("read", "sub", "not_a_file"),
+        ("read", "file", "path_denied"), ("write", "file", "path_denied"), ("write", "nowhere", "path_denied"),
+        ("write", "fifo", "not_a_file"), ("write", "sub", "is_a_directory"), ("write", ".GIT/x", "protected_path"),
+        ("write", "git~1/x", "protected_path"), ("list", "file", "path_denied"), ("list", "fifo", "not_a_directory"),
+        ("read", str(outside), "path_denied"), ("read", "sub/../../outside", "path_denied"),
+        ("read", f"{folder}-other/x", "path_denied"), ("write", "n" * 256, "path_denied"),
+    ]  # fmt: skip
+    failed = [
+        (action, path, code)
+        for action, path, want in table
+        if (code := await call.code("filesystem", action=action, path=path, content="x")) != want
+    ]
+    assert failed == []
+    assert outside.read_text() == "there" and not (folder.parent / "none").exists()
+    # Through a link the answer names what was written.
+    assert await call("filesystem", action="write", path="way/x", content="x") == f"Wrote 1 chars to {folder / 'sub/x'}"
 
 
 async def test_the_hard_list_of_shell_does_not_apply(call, folder):
