@@ -41,9 +41,10 @@ class Block:
 class Document:
     """The lines of a text, each with the line end it has; the last one may have none."""
 
-    def __init__(self, text: str, line_end: str) -> None:
+    def __init__(self, text: str, line_end: str, max_bytes: int = MAX_BYTES) -> None:
         self._text = text
         self._line_end = line_end
+        self._max_bytes = max_bytes
         self._lines = _LINE.split(text)
         # Where each line begins, and where the text ends. Not a list: a file of line ends alone has ten million.
         self._starts = array("q", [0])
@@ -114,8 +115,8 @@ class Document:
         """Return the text with the same lines in the place of each span of lines. ToolError too_large."""
         size = sum(map(len, lines)) + len(lines) * len(self._line_end)
         # Told before the text is put together, as a small request can ask for terabytes.
-        if len(self._text) - sum(self._length(*span) for span in spans) + len(spans) * size > MAX_BYTES:
-            raise too_large()
+        if len(self._text) - sum(self._length(*span) for span in spans) + len(spans) * size > self._max_bytes:
+            raise too_large(self._max_bytes)
         inserted = "".join(line + self._line_end for line in lines)
         # Pieces of text, each with the length of the line end that it closes with.
         parts: list[tuple[str, int]] = []

@@ -41,6 +41,7 @@ def edit(
     expected_etag: str | None,
     journal: Journal,
     change: Callable[[LoadedFile], tuple[str, str]],
+    max_bytes: int = MAX_BYTES,
 ) -> Edited:
     """Read a file, change it and write it back, as one step among the writers of this server.
 
@@ -48,17 +49,17 @@ def edit(
     too_large, binary_file, no_change, file_changed, protected_path, and whatever change raises; then the file is as it was.
     """
     with locked(place) as at:
-        file = load(at, expected_etag)
-        data = encoded(file, *change(file))
+        file = load(at, expected_etag, max_bytes)
+        data = encoded(file, *change(file), max_bytes)
         if data == file.data:
             raise ToolError(Code.NO_CHANGE, f"{place.shown} would stay as it is")
         former = file.data, file.tag
         return Edited(journal.replace(at, data, expect=file.state, old=former), file.tag)
 
 
-def load(place: JailedPath, expected_etag: str | None = None) -> LoadedFile:
+def load(place: JailedPath, expected_etag: str | None = None, max_bytes: int = MAX_BYTES) -> LoadedFile:
     """Read a file to edit. ToolError not_a_file, too_large, binary_file, file_changed."""
-    data, state = read_whole(place, MAX_BYTES)
+    data, state = read_whole(place, max_bytes)
     tag = state.digest or etag(data)
     check_etag(place, tag, expected_etag)
     if is_binary(data[:HEAD]):
@@ -66,15 +67,15 @@ def load(place: JailedPath, expected_etag: str | None = None) -> LoadedFile:
     return LoadedFile(place, data, tag, decode(data, exact=True), state)
 
 
-def encoded(file: LoadedFile, text: str, inserted: str) -> bytes:
+def encoded(file: LoadedFile, text: str, inserted: str, max_bytes: int = MAX_BYTES) -> bytes:
     """Return the bytes of the changed text. ToolError binary_file, too_large."""
     if file.text.lossy and not inserted.isascii():
         raise ToolError(
             Code.BINARY_FILE, f"{file.place.shown} is not valid UTF-8", "only ASCII text can be put into it"
         )
     data = encode_like(text, file.text)
-    if len(data) > MAX_BYTES and len(data) > len(file.data):
-        raise too_large()
+    if len(data) > max_bytes and len(data) > len(file.data):
+        raise too_large(max_bytes)
     return data
 
 

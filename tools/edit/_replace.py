@@ -112,9 +112,9 @@ class NormalizedText:
         return self._text.replace(old, inserted)
 
 
-def too_large() -> ToolError:
+def too_large(max_bytes: int = MAX_BYTES) -> ToolError:
     """Return the refusal of a file that would grow too large to be edited again."""
-    return ToolError(Code.TOO_LARGE, f"the file would be larger than {MAX_BYTES} bytes after the edit")
+    return ToolError(Code.TOO_LARGE, f"the file would be larger than {max_bytes} bytes after the edit")
 
 
 def written(lf: str, line_end: str) -> str:

@@ -66,11 +66,11 @@ async def change_lines(
 
     def changed(file: LoadedFile) -> tuple[str, str]:
         text_of(place, file.data)
-        done.append(change(Document(file.text.text, file.text.line_end)))
+        done.append(change(Document(file.text.text, file.text.line_end, MAX_BYTES)))
         return done[0].text, ""
 
     try:
-        edited = await run_write(lambda _: edit(place, None, journal, changed))
+        edited = await run_write(lambda _: edit(place, None, journal, changed, MAX_BYTES))
     except NoMatch:
         what = {**_NAMES, **names}["match_lines"]
         error = f"{what} is nowhere in {place.shown}"

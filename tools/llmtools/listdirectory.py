@@ -1,7 +1,6 @@
 """listdirectory, of the llmtools profile."""
 
 import os
-from fnmatch import fnmatchcase
 
 from ...safety.path_jail.roots import JailedPath
 from ...safety.paths import ProjectPath
@@ -9,6 +8,7 @@ from ...safety.text import visible_name
 from ..base import Access, tool
 from ..blocking import run_read
 from ..results import Verbatim
+from ..search.globs import compiled
 
 
 @tool(Access.READ)
@@ -18,9 +18,10 @@ async def listdirectory(path: ProjectPath = ".", pattern: str | None = None) -> 
 
 
 def _names(place: JailedPath, pattern: str | None) -> list[str]:
+    wanted = compiled(pattern, hidden=True).match if pattern is not None else None
     fd = place.open_folder()
     try:
         names = sorted(os.listdir(fd))
     finally:
         os.close(fd)
-    return [visible_name(name) for name in names if pattern is None or fnmatchcase(name, pattern)]
+    return [visible_name(name) for name in names if wanted is None or wanted(name)]

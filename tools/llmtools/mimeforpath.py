@@ -1,14 +1,14 @@
 """mimeforpath, of the llmtools profile."""
 
 from ...safety.errors import Code, ToolError
-from ...safety.paths import EntryPath
+from ...safety.paths import ProjectPath
 from ..base import Access, tool
 from ..read.file_info import FileInfo, file_info
 from ..results import Verbatim
 
 
 @tool(Access.READ)
-async def mimeforpath(path: EntryPath) -> Verbatim:
+async def mimeforpath(path: ProjectPath) -> Verbatim:
     """Return the MIME type of a file, by its extension or else by its first bytes."""
     info = await file_info.run(path=path)
     assert isinstance(info, FileInfo)

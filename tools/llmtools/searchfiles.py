@@ -36,9 +36,15 @@ async def searchfiles(
     scope = await run_read(lambda _: Scope.of(root, None, settings, include_ignored=True))
     rg = Rg.of(ripgrep, scope)
     files, cut = await rg.files()
-    by_path = {files[index] for index in (await rg.matching(files, _query(pattern, "lines", len(files))))[0]}
-    # More than are wanted, since some will be too large.
-    found, late = await rg.counts(_query(pattern, "files", limit), limit)
+    try:
+        by_path = {files[index] for index in (await rg.matching(files, _query(pattern, "lines", len(files))))[0]}
+    except ToolError as refused:
+        if refused.code is not Code.BAD_PATTERN:
+            raise
+        hint = "a backslash before a special character takes it as it is"
+        raise ToolError(Code.BAD_PATTERN, refused.error, hint) from None
+    # Not the first few alone, as those may be too large.
+    found, late = await rg.counts(_query(pattern, "files", MOST), MOST)
     rest = [path for path, _ in found if path not in by_path]
     by_content = await run_read(lambda stop: _small(scope, rest, stop))
     matches = sorted(by_path | by_content)

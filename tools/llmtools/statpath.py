@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ...safety.path_jail.roots import JailedPath
-from ...safety.paths import EntryPath
+from ...safety.paths import ProjectPath
 from ...safety.text import visible_name
 from ..base import Access, tool
 from ..blocking import run_read
@@ -13,7 +13,7 @@ from ..results import Verbatim
 
 
 @tool(Access.READ)
-async def statpath(path: EntryPath) -> Verbatim:
+async def statpath(path: ProjectPath) -> Verbatim:
     """Return whether a path exists, is a folder, its size and when it was changed (UTC)."""
     return Verbatim(await run_read(lambda _: status_of(path)))
 

@@ -42,7 +42,7 @@ def _bytes(content: str, encoding: str) -> bytes:
     if encoding not in ("text", "binary"):
         raise ToolError(Code.INVALID_ARGS, 'encoding: expected "text" or "binary"')
     try:
-        data = content.encode() if encoding == "text" else b64decode(content, validate=True)
+        data = content.encode() if encoding == "text" else b64decode(content.strip(), validate=True)
     except UnicodeEncodeError:
         raise ToolError(Code.INVALID_ARGS, "content: expected valid Unicode") from None
     except (binascii.Error, ValueError):
