@@ -40,7 +40,22 @@ async def git_show(
     head, _, patch = done.out.partition(b"\0\n")
     files = parsed(Done(patch, 0, "").text)
     intro = clean(head.decode("utf-8", "replace")).rstrip() + "\n"
-    return Diff.of(files, start_line, intro + "\n") if files else Text(intro.rstrip("\n"))
+    if files:
+        return Diff.of(files, start_line, intro + "\n")
+    family = await git.run(
+        at,
+        "show",
+        "--no-patch",
+        "--no-show-signature",
+        "--no-notes",
+        "--format=%H %P",
+        "--end-of-options",
+        f"{ref}^{{commit}}",
+        paths=[],
+    )
+    commit, *parents = family.text.split()
+    brought = f'git_diff ref="{parents[0][:10]}..{commit[:10]}" shows what it brought' if len(parents) > 1 else ""
+    return Text(intro + f"\n(a merge without changes of its own; {brought})" if brought else intro.rstrip("\n"))
 
 
 async def _file(git: GitReads, repo: Repository, ref: str, path: str, shown: str, start: int) -> Lines | Text:

@@ -40,6 +40,7 @@ _DID_NOT_RUN = (
     (r"Cannot find (?:module|package) '([^']{1,100})'", "{} is missing: npm install"),
     (r"cannot load such file -- ([\w/.-]{1,100})", "{} cannot be loaded: bundle install"),
     (r"ModuleNotFoundError: No module named '([\w.]{1,100})'", "{} is not installed where the tests run: install the dependencies"),
+    (r"E +((?:Syntax|Indentation|Import|Name)Error: [^\n]{1,100})", "{}"),
     (r"error: could not compile|\[(?:build|setup) failed\]", "the code does not compile"),
 )  # fmt: skip
 """What runners say where no test ran, and what to do."""

@@ -6,9 +6,10 @@ import re
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from typing import Annotated, NamedTuple
 
 from pydantic import Field
@@ -25,6 +26,9 @@ from ..services import Settings, Toolchains
 from ._run import Project, insist, nearest, operand, report, written
 
 LINTERS = ("rubocop", "standard", "ruff")
+
+MAX_SYNTAX_ERRORS = 3
+"""Syntax errors in a row that are shown of a file: the first makes the others."""
 
 SHOW_FILES_TIMEOUT = 4.0
 """Seconds for ruff to list files, which it has just walked: less than what the call has beyond toolchain_timeout."""
@@ -66,7 +70,8 @@ async def lint(
         file = os.path.join(reports, "report")
         if chosen == "ruff":
             argv = ["ruff", "check", *(["--fix"] * autocorrect), *where]
-            extra = ["--output-format=json", f"--output-file={file}"]
+            # A project may ask for fixes in its own settings.
+            extra = ["--output-format=json", f"--output-file={file}", *([] if autocorrect else ["--no-fix"])]
         else:
             fix = {"rubocop": "--autocorrect", "standard": "--fix"}[chosen]
             gem, name = {"rubocop": ("rubocop", "rubocop"), "standard": ("standard", "standardrb")}[chosen]
@@ -135,6 +140,16 @@ def _headline(done: Finished, offenses: int | None) -> str:
     return f"LINT: offenses found ({offenses})" if offenses else "LINT ERROR"
 
 
+def _without_echoes(rows: Iterable[tuple[str, int, int, str]]) -> Iterator[str]:
+    """Yield a line for each offense; of the errors that follow from a syntax error in the same file only how many."""
+    for (name, broken), group in groupby(rows, key=lambda each: (each[0], each[3].startswith("invalid-syntax"))):
+        each = list(group)
+        shown = each[:MAX_SYNTAX_ERRORS] if broken else each
+        yield from (f"{name}:{row}:{column}: {text}\n" for _, row, column, text in shown)
+        if len(each) > len(shown):
+            yield f"{name}: ... {len(each) - len(shown)} more syntax errors behind the first\n"
+
+
 def _ruff(base: str, found: bytes) -> _Report:
     """Read a report of ruff's; its lines are as ruff prints them for people."""
     try:
@@ -149,7 +164,7 @@ def _ruff(base: str, found: bytes) -> _Report:
         ]
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         return _Report()
-    text = clean("".join(f"{name}:{row}:{column}: {text}\n" for name, row, column, text in rows))
+    text = clean("".join(_without_echoes(rows)))
     return _Report(len(rows), text, rules=tuple((text.split()[0], f"{name}:{row}") for name, row, _, text in rows))
 
 

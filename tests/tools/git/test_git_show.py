@@ -1,3 +1,6 @@
+import re
+
+
 async def test_shows_a_commit_with_its_message_and_patch(call, git):
     commit = git.commit("subject\n\nbody line", a_dot_txt="one\n")
     git("tag", "-a", "v1", "-m", "tag")
@@ -81,3 +84,17 @@ async def test_a_merge_shows_what_differs_from_both_parents(call, git):
     answer = await call("git_show", ref="HEAD")
     assert "\ndiff --cc a\n" in answer
     assert " a | 2 +-\n" in answer or " a | " in answer
+
+
+async def test_a_merge_that_changes_nothing_says_how_to_see_what_it_brought(call, git):
+    git.commit("one", a="1\n")
+    git("checkout", "-q", "-b", "topic")
+    git.commit("two", b="2\n")
+    git("checkout", "-q", "main")
+    git("merge", "-q", "--no-ff", "-m", "merged", "topic")
+    answer = await call("git_show", ref="HEAD")
+    found = re.search(r'git_diff ref="([0-9a-f]+\.\.[0-9a-f]+)" shows what it brought', answer)
+    assert found, answer
+    assert "b | 1 +" in await call("git_diff", ref=found[1])
+    git("commit", "-q", "--allow-empty", "-m", "nothing")
+    assert "merge" not in await call("git_show", ref="HEAD")

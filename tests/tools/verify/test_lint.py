@@ -228,3 +228,21 @@ async def test_a_project_that_no_known_linter_is_for_is_refused(call, project):
     (project / "a.js").touch()
     refused = await call("lint")
     assert (refused["code"], "npm" in refused["hint"]) == ("bad_linter", True)
+
+
+@need("ruff")
+async def test_nothing_is_fixed_unasked_whatever_the_project_says(call, project):
+    (project / "pyproject.toml").write_text("[tool.ruff]\nfix = true\n")
+    (project / "a.py").write_text("import os\n")
+    assert (await call("lint")).startswith("LINT: offenses found (1)")
+    assert (project / "a.py").read_text() == "import os\n"
+    assert (await call("lint", autocorrect=True)).startswith("LINT CLEAN")
+    assert (project / "a.py").read_text() == ""
+
+
+@need("ruff")
+async def test_of_errors_that_follow_from_a_syntax_error_the_first_are_shown(call, project):
+    (project / "a.py").write_text("class A(b:\n" + "    x: int = 1\n" * 20)
+    answer = await call("lint", linter="ruff")
+    assert answer.count("invalid-syntax") == 3
+    assert "more syntax errors behind the first" in answer

@@ -350,6 +350,7 @@ async def test_what_cannot_be_chosen_by_name_is_refused(call, files):
         ("npm", "npm", "sh: 1: mocha: not found", "mocha is not installed: install the dependencies (npm install, pip install)"),
         ("npm", "npm", "Error: Cannot find module 'chai'", "chai is missing: npm install"),
         ("rspec", "rspec", "Could not find rack-3.0 in any of the sources", 'gems are missing: bundle {"action": "install"}'),
+        ("pytest", "pytest", "E   SyntaxError: invalid syntax", "SyntaxError: invalid syntax"),
         ("cargo", "cargo", "error: could not compile `x`", "the code does not compile"),
         ("pytest", "pytest", "E   ModuleNotFoundError: No module named 'mcp'", "mcp is not installed where the tests run: install the dependencies"),
         ("pytest", "pytest", "/usr/bin/python3: No module named pytest", "pytest is not installed: pip install pytest"),
