@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...sandbox.process.runner import Finished
 
+COLLECTION_FAILED = 2
 NONE_RAN = "TESTS: none ran"
 DID_NOT_RUN = "TESTS DID NOT RUN"
 
@@ -52,7 +53,9 @@ def headline(done: Finished, counts: Counts | None, seconds: float, *, nothing_r
         return f"TESTS TIMED OUT after {round(seconds)}s"
     if nothing_ran or (counts is not None and counts.ran == 0 and done.exit_code == 0):
         return NONE_RAN
-    if done.exit_code and (counts is None or counts.ran == 0) and (reason := _reason(done)):
+    # pytest ends with 2 where files of tests cannot be imported, and counts those as errors.
+    none = counts is None or counts.ran == (counts.errors if done.exit_code == COLLECTION_FAILED else 0)
+    if done.exit_code and none and (reason := _reason(done)):
         return f"{DID_NOT_RUN}: {reason}"
     if counts is None or counts.ran == 0:
         return f"TESTS {'FAILED' if done.exit_code else 'PASSED'}: exit {done.exit_code}"

@@ -361,6 +361,12 @@ async def test_what_kept_tests_from_running_is_the_headline(call, fake, framewor
     assert lines(await call("run_tests", framework=framework))[0] == f"TESTS DID NOT RUN: {reason}"
 
 
+async def test_a_file_of_tests_that_cannot_be_imported_did_not_run(call, files):
+    files(tests__test_a_dot_py="import no_such_module\n\n\ndef test_a(): pass\n")
+    first = lines(await call("run_tests", framework="pytest"))[0]
+    assert first == "TESTS DID NOT RUN: no_such_module is not installed where the tests run: install the dependencies"
+
+
 async def test_frames_of_a_runner_that_did_not_start_are_counted(call, fake):
     frames = "".join(f"\tfrom /usr/lib/{name}.rb:1:in `load'\n" for name in "abcdefgh")
     fake("rspec", f"cat <<'EOF' >&2\nrequire: cannot load such file -- rspec/core (LoadError)\n{frames}EOF\nexit 1\n")
