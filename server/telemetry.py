@@ -76,7 +76,7 @@ def _named(env: Mapping[str, str]) -> Mapping[str, str]:
 class Telemetry(ServerMiddleware[Any]):
     """Stands below the SDK's middleware, which makes the span of a request: adds to it, and measures durations.
 
-    Names of methods and tools are told, ids, and codes of errors; never arguments, answers or the texts of errors.
+    Names of methods and tools are told, ids, and codes of errors; never arguments, answers or the texts of a tool's errors.
     """
 
     def __init__(self) -> None:

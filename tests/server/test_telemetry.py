@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -156,6 +157,29 @@ def test_a_collector_gets_spans_and_durations_but_no_arguments_or_answers(tmp_pa
     assert len(told_of) >= 5
     assert not [span.name for span in told_of if SECRET.encode() in span.SerializeToString()]
     assert not [body for path, body in collector.bodies if path == "/v1/metrics" and SECRET.encode() in body]
+
+
+@pytest.mark.slow
+def test_a_span_of_a_request_over_http_tells_the_session(tmp_path: Path, collector: Collector) -> None:
+    (tmp_path / "project").mkdir()
+    flags = ["--transport", "http", "--port", "0", "--set", "confine=strict", "--set", f"otel_endpoint={collector.url}"]
+    argv = [SERVER, "--root", str(tmp_path / "project"), *flags]
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, env=env, text=True) as server:
+        assert server.stderr
+        url = server.stderr.readline().split()[-1]
+        headers = {"accept": "application/json, text/event-stream"}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}
+        session = httpx.post(url, json=message, headers=headers).headers["mcp-session-id"]
+        listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
+        more = {"mcp-session-id": session, "mcp-protocol-version": "2025-11-25"}
+        assert httpx.post(url, json=listing, headers=headers | more).status_code == 200
+        server.terminate()
+        server.communicate(timeout=30)
+    told = attributes(collector.spans()["tools/list"])
+    assert (told["mcp.session.id"], told["network.transport"]) == (session, "tcp")
+    assert {attributes(point)["network.transport"] for point in collector.points()} == {"tcp"}
+    assert not [body for path, body in collector.bodies if path == "/v1/metrics" and session.encode() in body]
 
 
 @pytest.mark.slow
