@@ -60,3 +60,19 @@ async def test_shell_takes_the_name_that_clients_of_llmtools_know(user):
             answer = await toolbox.pipeline.call("shell", arguments, CallContext("1"))
             text = answer["content"][0]["text"]
             assert code in text if code else "$ echo on" in text
+
+
+async def test_without_confinement_protected_places_of_orbiter_stay_so(user, tmp_path):
+    place = tmp_path / "elsewhere"
+    (place / ".git").mkdir(parents=True)
+    argv = ["--profile", "orbiter", "--enable-exec", "--set", "orbiter_allow_all_paths=true", "--set", "records=false"]
+    async with build_server(user.load(argv), {}) as toolbox:
+        table = [("x", None), ("made/x", None), (".git/config", "protected_path"), (".GIT/hooks/x", "protected_path")]
+        failed = []
+        for path, want in table:
+            arguments = {"action": "write", "path": str(place / path), "content": "x"}
+            answer = await toolbox.pipeline.call("filesystem", arguments, CallContext("1"))
+            if (answer.get("structuredContent") or {}).get("code") != want:
+                failed.append((path, answer))
+    assert failed == []
+    assert (place / "made" / "x").read_text() == "x" and not [*(place / ".git").iterdir()]

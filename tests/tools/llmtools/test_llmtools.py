@@ -4,10 +4,14 @@ import base64
 import json
 import os
 import stat
+import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from tests.tables import each_row
+from tests.tools.read.test_pdf import written
 from toolbox_mcp.server.call.exposure import ExposurePolicy
 from toolbox_mcp.server.call.pipeline import Rules
 from toolbox_mcp.tools.catalogue import PROFILES, load_tools
@@ -330,3 +334,72 @@ async def test_the_shell_switch_is_needed_beside_the_exec_switch(call, folder):
     call.gate = ExposurePolicy(enable_exec_tools=True)
     assert await call.code("shellcommand", commands=["true"]) == "shell_disabled"
     assert await call.code("runscript", path="a.sh") == "shell_disabled"
+
+
+async def test_a_pdf_is_read_as_its_text(call, folder):
+    (folder / "p.pdf").write_bytes(written("first page", "second page"))
+    text = await call("readfile", path="p.pdf")
+    assert "first page" in text and "second page" in text and "%PDF" not in text
+    blob = (await call.result("readfile", {"path": "p.pdf", "encoding": "binary"})).content[0].resource
+    assert (blob.mime_type, base64.b64decode(blob.blob)) == ("application/pdf", (folder / "p.pdf").read_bytes())
+    (folder / "bad.pdf").write_bytes(b"%PDF-1.7\nnothing\n")
+    assert await call.code("readfile", path="bad.pdf") == "binary_file"
+
+
+async def test_json_above_256_kib_is_refused_and_text_is_cut(call, folder):
+    (folder / "wide").write_text(f"{'x' * 200_000}\n" * 2)
+    assert await call.code("readtextrange", path="wide") == "output_limit"
+    one = await call.result("findtext", {"path": "wide", "query": "x", "maxMatches": 1, "contextLines": 0})
+    assert len(one.structured_content["matches"][0]["matchedLinesWithContext"][0]["text"]) == 200_000
+    long = await call.result("readfile", {"path": "wide"})
+    assert len(long.content[0].text) < 2**18 and "truncated" in long.meta
+
+
+async def test_images_of_other_formats_are_no_images_here(call, folder):
+    webp = b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\0\0\0\x10\x07\x10\x11\x11\x88\x88\xfe\x07\0"
+    (folder / "x.webp").write_bytes(webp)
+    (folder / "x.gif").write_bytes(b"GIF89a\x02\0\x03\0\0\0\0;")
+    assert await call.code("readimage", path="x.webp") == "binary_file"
+    found = await fields(call, "readimage", path="x.gif")
+    assert (found["format"], found["mimeType"], found["width"], found["height"]) == ("gif", "image/gif", 2, 3)
+    assert "base64Data" not in found
+
+
+async def test_binary_content_is_written_from_base64(call, folder):
+    made = await fields(call, "writefile", path="b", content=" AAEC/w==\n", encoding=" Binary ")
+    assert made["bytesWritten"] == 4 and (folder / "b").read_bytes() == b"\0\1\2\xff"
+    (folder / "b").chmod(0o644)
+    await fields(call, "writefile", path="b", content="x", overwrite=True)
+    assert stat.S_IMODE((folder / "b").stat().st_mode) == 0o644
+    made = await fields(call, "writefile", path="1/2/3/4/5/6/7/8/x", content="", createParents=True)
+    assert made["bytesWritten"] == 0
+
+
+@pytest.fixture
+def elsewhere():
+    """Return a folder of another file system."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder).resolve()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a file system in memory")
+async def test_what_is_deleted_to_another_file_system_is_copied(call, folder, elsewhere):
+    assert elsewhere.stat().st_dev != folder.stat().st_dev
+    call.roots = [folder, elsewhere]
+    (folder / "a.txt").chmod(0o640)
+    file = await fields(call, "deletefile", path="a.txt", trashDir=str(elsewhere / "trash"))
+    assert (file["method"], Path(file["trashedPath"]).read_text()) == ("copyAndRemove", TEXT)
+    link = await fields(call, "deletefile", path="link", trashDir=str(elsewhere / "trash"))
+    assert (link["method"], os.readlink(link["trashedPath"])) == ("symlinkRehome", "a.txt")
+    assert not (folder / "a.txt").exists() and not (folder / "link").is_symlink()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a file system in memory")
+async def test_the_trash_of_the_system_is_taken_inside_a_root_and_on_the_same_file_system(call, folder, elsewhere):
+    call.roots = [folder, elsewhere]
+    call.settings = ToolSettings(system_trash=elsewhere / "Trash")
+    (elsewhere / "b.txt").write_text("b")
+    near = await fields(call, "deletefile", path=str(elsewhere / "b.txt"))
+    assert (os.path.dirname(near["trashedPath"]), near["method"]) == (str(elsewhere / "Trash" / "files"), "rename")
+    far = await fields(call, "deletefile", path="sub/b.py")
+    assert (os.path.dirname(far["trashedPath"]), far["method"]) == (str(folder / "sub" / ".trash"), "rename")

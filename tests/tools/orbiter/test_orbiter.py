@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.sandbox.test_processes import alive, eventually
 from tests.tables import each_row
 from toolbox_mcp.server.call.exposure import ExposurePolicy
 from toolbox_mcp.server.call.pipeline import Rules
@@ -202,3 +203,12 @@ async def test_a_command_above_its_time_is_killed(call, folder):
     call.settings = ToolSettings(terminal_timeout=0.2)
     failure = await call("terminal", command="sleep 60 & sleep 60")
     assert (failure["code"], failure["error"]) == ("timeout", "Command timed out after 0.2s")
+
+
+async def test_what_a_command_above_its_time_began_is_killed_with_it(call, folder):
+    call.settings = ToolSettings(terminal_timeout=1)
+    lines = "sleep 60 & echo $! >> pids; sh -c 'echo $$ >> pids; exec sleep 60' & echo $$ >> pids; wait"
+    assert await call.code("terminal", command=lines) == "timeout"
+    pids = (folder / "pids").read_text().split()
+    assert len(pids) == 3
+    await eventually(lambda: not any(alive(int(pid)) for pid in pids))
