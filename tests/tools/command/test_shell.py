@@ -1,6 +1,7 @@
 import os
 import re
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -239,6 +240,12 @@ def own_tools(project):
     for name in ("pytest", "git", "own"):
         (folder / name).write_text(f"#!/bin/sh\necho the own {name} $1\n")
         (folder / name).chmod(0o755)
+
+
+@pytest.mark.usefixtures("own_tools")
+async def test_where_temporary_files_cannot_run_the_system_is_found(call, monkeypatch):
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_NOEXEC))
+    assert "own" not in await call("shell", command="pytest --version; git --version", shell="sh")
 
 
 @pytest.mark.usefixtures("own_tools")
