@@ -10,7 +10,7 @@ from tests.sandbox.test_processes import alive, eventually
 from tests.tables import each_row
 from toolbox_mcp.server.call.exposure import ExposurePolicy
 from toolbox_mcp.server.call.pipeline import Rules
-from toolbox_mcp.tools.catalogue import load_tools
+from toolbox_mcp.tools.catalogue import PROFILES, load_tools
 from toolbox_mcp.tools.settings import ToolSettings
 
 
@@ -95,6 +95,17 @@ async def test_only_writing_needs_the_switch(call, folder):
     assert await call.code("filesystem", action="write", path="a.txt", content="x") == "exec_disabled"
     assert (folder / "a.txt").read_bytes() == b"one\r\ntwo\r"
     assert await call.code("terminal", command="true") == "exec_disabled"
+
+
+async def test_a_command_needs_the_shell_switch_beside_the_exec_switch(call, folder):
+    call.gate = ExposurePolicy(enable_exec_tools=True)
+    assert {tool.name for tool in (await (await call.client()).list_tools()).tools} & {*PROFILES["orbiter"]} == {
+        "filesystem"
+    }
+    # What is disabled says nothing about its arguments.
+    for arguments in ({"command": "touch made"}, {"command": " "}, {"other": 1}):
+        assert await call.code("terminal", **arguments) == "shell_disabled"
+    assert not (folder / "made").exists()
 
 
 async def test_a_command_has_the_fields_of_the_contract(call, folder):
