@@ -257,6 +257,8 @@ async def test_files_too_large_to_search_hide_no_others(call, project):
 async def test_a_search_stays_out_of_links_and_binary_files(call, project, outside):
     (project / "bin").write_bytes(b"secret\0")
     (project / ".hidden").write_text("secret")
+    (project / ".git").mkdir()
+    (project / ".git" / "x").write_text(SECRET)
     found = (await call.result("searchfiles", {"pattern": "the secret|^.hidden$"})).structured_content
     assert found["matches"] == [".hidden"]
     failure = await call("searchfiles", pattern="(")
