@@ -36,6 +36,15 @@ from toolbox_mcp.tools.settings import ToolSettings
 from toolbox_mcp.tools.web._http import Http
 from toolbox_mcp.tools.web._page_reader import PageReader
 
+MAX_ID = 100
+"""Characters of a parameter in the name of a test; names go to every worker."""
+
+
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """Name a long text by its length."""
+    return f"{argname}-{len(val)}" if isinstance(val, (str, bytes)) and len(val) > MAX_ID else None
+
+
 OPEN = ExposurePolicy(enable_exec_tools=True, enable_shell=True)
 
 UNDO_ID = re.compile(r" \[undo: c\d+\]\Z")

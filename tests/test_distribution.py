@@ -7,6 +7,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from toolbox_mcp.server.config.presets import PRESETS
 
 ROOT = Path(__file__).parents[1]
@@ -42,6 +44,7 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.slow
 def test_the_registry_takes_server_json_and_would_not_take_another(tmp_path: Path) -> None:
     server = manifest("server.json")
     breakages: dict[str, Any] = {

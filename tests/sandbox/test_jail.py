@@ -169,6 +169,7 @@ def test_the_wall_clock_ends_a_call(victims, name):
         jail.run(getattr(victims, name), timeout=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["spins", "spins_deaf"])
 def test_the_cpu_time_ends_a_call(victims, name):
     with pytest.raises(jail.TimeoutError, match="CPU time of 1 s"):

@@ -173,6 +173,7 @@ async def test_what_forks_all_the_time_is_dead_soon_after_its_server(hopper, how
     assert survived == []
 
 
+@pytest.mark.slow
 async def test_the_hopper_outlives_its_leader_and_what_kills_its_group(hopper):
     one = hopper(0, life=3.0)
     async with await anyio.open_process(one.argv, start_new_session=True) as leader:

@@ -337,6 +337,7 @@ async def test_memory_behind_an_ended_first_thread_counts():
     assert done.killed_by == "memory"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="a process without its first thread is of Linux")
 @pytest.mark.parametrize(
     "then",

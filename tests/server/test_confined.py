@@ -99,6 +99,7 @@ def test_it_reads_writes_searches_and_runs_in_its_roots(serve, user, level):
     assert (user.project / "a").read_text() == "one\n"
 
 
+@pytest.mark.slow
 def test_a_back_end_that_qualified_before_is_not_taken_where_it_cannot_work(serve):
     [free] = serve([RUN])
     [confined] = serve([RUN], confine="write")

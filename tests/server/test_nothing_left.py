@@ -324,6 +324,7 @@ def test_nothing_survives_a_call(tmp_path, victims, transport, way):
         assert server.ask("ping", {}) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", EACH)
 @pytest.mark.parametrize("leader", LEADER)
 def test_nothing_survives_process_kill(tmp_path, victims, transport, leader):

@@ -84,6 +84,7 @@ async def test_a_script_runs_there_as_well(call, project):
     assert answer.startswith("exit: 0\n--- stdout ---\ncontained")
 
 
+@pytest.mark.slow
 async def test_a_command_that_takes_too_long_is_killed(call):
     assert (await call("shell", command="while :; do :; done")).startswith("result: ")
 

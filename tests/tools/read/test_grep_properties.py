@@ -120,6 +120,7 @@ async def test_below_a_folder_the_hits_are_those_that_ripgrep_has_there_from_abo
         assert await grep(folder / below, pattern=".") == told(want)
 
 
+@pytest.mark.slow
 @settings(usual, max_examples=settings().max_examples // 3)
 @given(tree=trees, pattern=st.sampled_from(["alpha", "^a", "b$", "[A-Z]eta", "a|b", "é", r"\S", r"a\n"]))
 async def test_both_engines_find_the_same(grep, project, tree, pattern):

@@ -160,6 +160,7 @@ async def test_a_program_runs(run, title):
         assert (fields["exit_code"], fields["stdout"], fields["stderr"]) == (0, "hello\n", "")
 
 
+@pytest.mark.slow
 async def test_what_is_no_program_is_a_result(run, title):
     if fields := await run(PROGRAMS[title].broken):
         assert (fields["exit_code"], fields.get("killed_by"), fields["stdout"]) == (1, None, "")

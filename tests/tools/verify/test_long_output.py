@@ -146,6 +146,7 @@ RUNS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tool", "arguments", "program", "headline"), RUNS)
 async def test_each_tool_reports_progress_while_it_runs(call, fake, project, tool, arguments, program, headline):
     if tool == "bundle":
@@ -165,6 +166,7 @@ async def test_each_tool_reports_progress_while_it_runs(call, fake, project, too
     assert told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tool", "arguments", "program", "headline"), RUNS)
 async def test_each_tool_stops_at_its_time_out_and_says_so(call, fake, project, tool, arguments, program, headline):
     call.settings = ToolSettings(toolchain_timeout=0.6)
