@@ -84,9 +84,29 @@ def installed(client: str, root: Path, home: Path, preset: str) -> Path:
 
 def handed(clients: Clients, client: str, script: Script, root: Path, home: Path) -> list[Answer]:
     """Return what a client hands to its model of the answers to a script, of a server with the preset `coder`."""
-    interface, run = CODING_CLIENTS[client]
     installed(client, root, home, "coder")
+    return asked(clients, client, script, root, home)
+
+
+def asked(clients: Clients, client: str, script: Script, root: Path, home: Path) -> list[Answer]:
+    """Return what a client with settings in its home hands to its model of the answers to a script."""
+    interface, run = CODING_CLIENTS[client]
     with scripted(script, interface) as model:
         done = run(clients, home, root, model.url)
     assert done.code == 0, done.out + done.err
     return model.results
+
+
+def connected(clients: Clients, client: str, transport: str, url: str, home: Path) -> None:
+    """Make the entry of a server that is reached by a URL, as a person would."""
+    if client == "claude-code":
+        args = ("mcp", "add", "-s", "user", "--transport", transport, "toolbox", url)
+        done = clients.run("claude", *args, cwd=home, env={"HOME": str(home)})
+        assert done.code == 0, done.out + done.err
+    elif client == "codex":
+        (home / ".codex").mkdir()
+        (home / ".codex" / "config.toml").write_text(f"[mcp_servers.toolbox]\nurl = {json.dumps(url)}\n")
+    else:
+        (home / ".gemini").mkdir()
+        entry = {"httpUrl" if transport == "http" else "url": url}
+        (home / ".gemini" / "settings.json").write_text(json.dumps({"mcpServers": {"toolbox": entry}}))
