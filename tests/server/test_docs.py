@@ -157,3 +157,22 @@ def test_a_settings_file_of_the_guide_loads(user, block):
 def test_every_client_of_install_has_its_steps():
     page = (REPOSITORY / "docs/clients.md").read_text(encoding="utf-8")
     assert set(re.findall(r"(?m)^\| [A-Z][^|]+\| `([a-z-]+)` \|", page)) == set(CLIENTS)
+
+
+def test_every_promise_has_an_id_of_its_own_and_is_shown_by_functions_that_exist():
+    page = (REPOSITORY / "docs/security.md").read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| (S-[^ ]*) \| .* \| ([^|]*) \|$", page)
+    names = [name for name, _ in rows]
+    assert len(names) == len({*names}) == page.count("\n| S-") > 30
+    failed = []
+    for name, shown in rows:
+        found = re.findall(r"`([\w/]+\.py)::(test_\w+)`", shown)
+        if not found or len(found) != shown.count("`") // 2:
+            failed.append((name, shown))
+        for file, function in found:
+            place = REPOSITORY / "tests" / file
+            if not place.is_file() or not re.search(
+                rf"(?m)^(?:async )?def {function}\(", place.read_text(encoding="utf-8")
+            ):
+                failed.append((name, f"{file}::{function}"))
+    assert failed == []

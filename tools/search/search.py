@@ -37,7 +37,7 @@ async def search(
     more: list[str] = []
     if any(part.stopped for part in parts):
         more.append(f"... (stopped at {query.limit} matches)")
-    elif target != "path" and scope.file is None:
+    elif target != "path" and scope.file is None and not any(part.cut for part in parts):
         await rg.find_large()
     more += [f"... (stopped after {part.cut})" for part in parts if part.cut]
     return lines, more + rg.missed.notes()
