@@ -11,6 +11,7 @@ from toolbox_mcp.safety.path_jail.roots import Roots
 from toolbox_mcp.safety.writes.atomic import replace
 from toolbox_mcp.safety.writes.batch import Change, change_all
 from toolbox_mcp.safety.writes.file_version import FileVersion
+from toolbox_mcp.safety.writes.rollback import not_back
 from toolbox_mcp.safety.writes.temp_names import is_temporary, temporary_name
 
 FILES = 8
@@ -104,3 +105,18 @@ def test_what_is_not_left_by_a_dead_process_of_this_machine_stays(project, roots
     replace(other.place("file"), b"x")
     other.close()
     assert {path.name for path in project.iterdir()} == {"file", folder, *stays}
+
+
+def test_what_could_not_be_put_back_outlives_its_server(project, roots):
+    fd = os.open(project, os.O_RDONLY)
+    swept = roots.staging.name(fd).replace(f"-{os.getpid():x}-", "-1-")
+    for name in (swept, kept := swept.replace(".tmp", "").rpartition("-")[0] + "-00000000.tmp"):
+        (project / name).write_text("theirs")
+    told = not_back(roots.place("a"), fd, kept, OSError(5, "broken")).error
+    os.close(fd)
+    other = Roots([project])
+    replace(other.place("file"), b"x")
+    other.close()
+    [name] = left(project)
+    assert (project / name).read_text() == "theirs"
+    assert name in told
