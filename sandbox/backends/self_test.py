@@ -1,7 +1,8 @@
 """The attack that a back end has to contain, as programs that run inside it.
 
 Each line that they print is a success of theirs. Most successes are seen from outside instead (probes.py): a
-connection, a signal, a file, a byte in a pipe.
+connection, a signal, a file, a byte in a pipe. "forking" says that everything before the many processes was tried,
+"done" that these were too.
 """
 
 import json
@@ -78,9 +79,10 @@ def many_processes():
         os.kill(pid, signal.SIGKILL)
     return len(born) >= targets["forks"]
 for act in (file_read, file_written, home_listed, loopback, abstract_socket, datagram_pair, datagram_reconnected,
-            environment_read, signal_sent, own_environment, inherited_descriptor, memory_file, user_namespace,
-            many_processes):
+            environment_read, signal_sent, own_environment, inherited_descriptor, memory_file, user_namespace):
     attempt(act)
+print("forking", flush=True)
+attempt(many_processes)
 print("done", flush=True)
 """
 
@@ -92,6 +94,7 @@ cat /proc/[0-9]*/environ 2>/dev/null | grep -qs "$secret" && echo environment_re
 kill -9 PID 2>/dev/null && echo signal_sent
 for device in /sys/class/net/*; do [ "${device##*/}" = lo ] || [ "${device##*/}" = "*" ] || echo network_device; done
 for fd in 3 4 5 6 7 8 9; do eval "echo x >&$fd" 2>/dev/null; done
+echo "forking"
 # A shell that cannot fork exits, so another one tries.
 ( born=0 pids= alive=0
 while [ $born -lt FORKS ]; do sleep 5 & pids="$pids $!" born=$((born + 1)); done

@@ -130,8 +130,12 @@ class Said:
         return Result(Finished(0, None, False, self.killed_by, 0, out, none, Usage()), self.name)
 
 
-async def test_what_contains_the_attack_qualifies_with_what_it_said_of_itself(tmp_path):
-    backend = Said("done\n")
+@pytest.mark.parametrize(
+    "backend",
+    [Said("forking\ndone\n"), Said("forking\n", killed_by="pids")],
+    ids=["cannot_fork", "ended_for_its_forks"],
+)
+async def test_what_contains_the_attack_qualifies_with_what_it_said_of_itself(tmp_path, backend):
     assert await qualify(backend, PYTHON, str(tmp_path)) == Probe(True, ("weak",))
     (job,) = backend.jobs
     assert b"def loopback" in job.stdin
@@ -140,10 +144,13 @@ async def test_what_contains_the_attack_qualifies_with_what_it_said_of_itself(tm
 @pytest.mark.parametrize(
     ("backend", "reason"),
     [
-        (Said("loopback\nfile_read\ndone\n"), "does not contain: file_read, loopback"),
+        (Said("loopback\nfile_read\nforking\ndone\n"), "does not contain: file_read, loopback"),
         (Said(""), "the self-attack did not finish: no answer"),
         (Said("loopback\n"), "the self-attack did not finish: no answer"),
         (Said("", killed_by="memory"), "the self-attack did not finish: memory"),
+        (Said("forking\n", killed_by="memory"), "the self-attack did not finish: memory"),
+        (Said("loopback\n", killed_by="pids"), "the self-attack did not finish: pids"),
+        (Said("loopback\nforking\n", killed_by="pids"), "does not contain: loopback"),
         (Said(works=Probe(False, ("not installed",))), "not installed"),
         (Said(failure=ToolError(Code.SANDBOX_UNAVAILABLE, "broken")), "broken"),
     ],
