@@ -1,5 +1,6 @@
 """The MCP server object around the pipeline: the listing, and calls in both protocol eras."""
 
+import time
 from base64 import b64encode
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
@@ -23,6 +24,7 @@ from .call.approvals import ClientAsk
 from .call.context import call_context
 from .call.pipeline import Pipeline
 from .completions import Completions
+from .log_messages import log_begin, log_end, wanted_level
 from .resources.resources import Resources
 from .resources.sessions import SessionStore
 from .transports.caller import ANONYMOUS, Caller, at_session_end, caller
@@ -115,15 +117,20 @@ def build(
         if params.name not in exposure.tools:
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         who = arrive(ctx)
+        state = owners.of(who.owner)
+        level, since = wanted_level(ctx, state.log_level), time.monotonic()
         try:
-            return await pipeline.call(
+            await log_begin(ctx, level, params.name)
+            result = await pipeline.call(
                 params.name,
                 params.arguments or {},
                 _context(ctx, who),
                 report=_report(ctx),
                 ask=ClientAsk(ctx, params),
-                approved=owners.of(who.owner).approved,
+                approved=state.approved,
             )
+            await log_end(ctx, level, params.name, result, time.monotonic() - since)
+            return result
         finally:
             resources.look(who.owner)
             if who.owner.startswith(ANONYMOUS):
@@ -160,6 +167,10 @@ def build(
 
     async def unsubscribe(ctx: ServerRequestContext[Any, Any], params: t.UnsubscribeRequestParams) -> t.EmptyResult:
         return resources.unsubscribe(arrive(ctx).owner, str(params.uri))
+
+    async def set_level(ctx: ServerRequestContext[Any, Any], params: t.SetLevelRequestParams) -> t.EmptyResult:
+        owners.of(arrive(ctx).owner).log_level = params.level
+        return t.EmptyResult()
 
     async def list_prompts(
         ctx: ServerRequestContext[Any, Any], params: t.PaginatedRequestParams | None
@@ -203,6 +214,8 @@ def build(
     )
     # Not as on_call_tool, which takes models only.
     server.add_request_handler("tools/call", t.CallToolRequestParams, call_tool)
+    # Not as on_set_logging_level, whose overload is deprecated together with the request.
+    server.add_request_handler("logging/setLevel", t.SetLevelRequestParams, set_level)
     if _is_traced():
         from .telemetry import Telemetry
 

@@ -5,6 +5,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from mcp_types import LoggingLevel
+
 from ...tools.session import Session
 
 IDLE = 30 * 60.0
@@ -20,6 +22,7 @@ class OwnerState:
     owner: str
     session: Session = field(default_factory=Session)
     approved: set[str] = field(default_factory=set)
+    log_level: LoggingLevel | None = None
     last_call: float = 0.0
 
 

@@ -128,11 +128,6 @@ async def complete(ctx: Ctx, params: t.CompleteRequestParams) -> t.CompleteResul
     return t.CompleteResult(completion=t.Completion(values=values, total=len(values), has_more=False))
 
 
-async def set_level(ctx: Ctx, params: t.SetLevelRequestParams) -> t.EmptyResult:
-    """Accept any level."""
-    return t.EmptyResult()
-
-
 def add_content(server: Server[Any]) -> None:
     """Give a server these resources, prompts and completions; its capabilities follow."""
     server.add_request_handler("resources/list", t.PaginatedRequestParams, list_resources)
@@ -143,4 +138,3 @@ def add_content(server: Server[Any]) -> None:
     server.add_request_handler("prompts/list", t.PaginatedRequestParams, list_prompts)
     server.add_request_handler("prompts/get", t.GetPromptRequestParams, get_prompt)
     server.add_request_handler("completion/complete", t.CompleteRequestParams, complete)
-    server.add_request_handler("logging/setLevel", t.SetLevelRequestParams, set_level)

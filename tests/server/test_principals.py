@@ -55,10 +55,10 @@ async def running(user, settings):
 
 
 @asynccontextmanager
-async def connected(url, name, mode="legacy"):
+async def connected(url, name, mode="legacy", **options):
     headers = {"authorization": f"Bearer {TOKENS[name]}"}
     http = httpx2.AsyncClient(headers=headers, timeout=30)
-    async with http, Client(streamable_http_client(url, http_client=http), mode=mode) as client:
+    async with http, Client(streamable_http_client(url, http_client=http), mode=mode, **options) as client:
         yield client
 
 
@@ -104,6 +104,30 @@ async def test_nothing_of_a_principal_is_another_ones(user, settings, tmp_path):
             if json.loads(await said(alice, "write_file", path="x", content=""))["code"] != "exec_disabled":
                 failed.append("write_file of alice")
     assert failed == [] and "proc_1" in started
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
+async def test_log_messages_of_a_session_go_to_nobody_else(user, settings):
+    heard = {"one": [], "two": [], "three": []}
+
+    def listens(name):
+        async def hear(params):
+            heard[name].append(params.data["tool"])
+
+        return {"logging_callback": hear}
+
+    async with (
+        running(user, settings) as url,
+        connected(url, "alice", **listens("one")) as one,
+        connected(url, "alice", **listens("two")) as two,
+        connected(url, "alice", "auto", log_level="info", **listens("three")) as three,
+    ):
+        await one.set_logging_level("info")
+        await said(one, "read_file", path="a.txt")
+        await said(two, "tree")
+        await said(three, "glob", pattern="*")
+    assert heard == {"one": ["read_file"], "two": [], "three": ["glob"]}
 
 
 @pytest.mark.slow
