@@ -6,7 +6,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ..errors import Code, ToolError
@@ -14,9 +14,7 @@ from ..os_errors import refusal
 from ..path_jail.roots import JailedPath
 from .file_version import Data, FileVersion, etag
 from .fs_ops import make_parents, remove_folders
-from .metadata import keep_attributes, keep_owner, owner_of, permitted
-from .renameat2 import exchange, rename_no_replace
-from .rollback import Outcome, not_back, put_back, stays_mixed
+from .swap import check_kind, refusing, stage
 
 _CHUNK = 1 << 20
 
@@ -139,123 +137,51 @@ def _replace(
 ) -> Written:
     if not at.parts:
         raise ToolError(Code.IS_A_DIRECTORY, f"{at.shown} is a folder")
-    with at.parent() as (dir_fd, name):
+    with at.parent() as (dir_fd, name), refusing(at):
+        status = _former(at, dir_fd, overwrite)
+        now = time.time_ns()
+        old = _content(dir_fd, name, status, keep)
+        if status and expect is None:
+            # What undo brings back has to be what goes away.
+            expect = FileVersion.of(status)
+            expect = expect if old is None else expect.read(old, now)
         try:
-            status = check(at, dir_fd, name, expect, overwrite)
-            now = time.time_ns()
-            old = _content(dir_fd, name, status, keep)
-            if status and old is not None and expect is None:
-                # What undo brings back has to be what goes away.
-                expect = FileVersion.of(status).read(old, now)
-            with opened(dir_fd, name if status else None) as former:
-                filled = _put(at, dir_fd, name, data, status, expect, mode, overwrite, former)
+            swap = stage(at, dir_fd, data, expect, mode=mode)
+            try:
+                swap.run(dir_fd)
+            except BaseException:
+                swap.cancel(dir_fd)
+                raise
         except FileExistsError:
             if overwrite:
-                raise ToolError(
-                    Code.FILE_CHANGED, f"{at.shown} has just been made by somebody else", "read it"
-                ) from None
+                raise
             raise ToolError(Code.EXISTS, f"{at.shown} exists") from None
-        except IsADirectoryError:
-            raise ToolError(Code.IS_A_DIRECTORY, f"{at.shown} is a folder") from None
-        except FileNotFoundError:
-            raise ToolError(Code.FILE_CHANGED, f"{at.shown}, or its folder, has just gone", "try again") from None
-        except OSError as e:
-            raise refusal(e, at.shown) from None
+        if status:
+            swap.finish(dir_fd)
+    assert swap.mode is not None
+    assert swap.put is not None
     return Written(
         place=at,
         etag=etag(data),
         created=status is None,
         old=old,
         old_mode=stat.S_IMODE(status.st_mode) if status else None,
-        mode=stat.S_IMODE(filled.st_mode),
+        mode=swap.mode,
         before=FileVersion.of(status) if status else None,
-        after=FileVersion.of(filled),
+        after=swap.put,
         folders=folders,
     )
 
 
-def _put(
-    at: JailedPath,
-    dir_fd: int,
-    name: str,
-    data: Data,
-    status: os.stat_result | None,
-    expect: FileVersion | None,
-    mode: int | None,
-    overwrite: bool,
-    former: int | None,
-) -> os.stat_result:
-    """Write the file beside its place, sync it and put it in, and return its status. former: the open file there."""
-    temporary = at.roots.staging.name(dir_fd)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(temporary, flags, 0o600 if status else 0o666, dir_fd=dir_fd)
-    swapped = False
+def _former(at: JailedPath, dir_fd: int, overwrite: bool) -> os.stat_result | None:
+    """Return the status of the file that is there. ToolError is_a_directory, not_a_file, file_changed, exists."""
     try:
-        fill(fd, data, status, mode, former)
-        os.fsync(fd)
-        filled = os.fstat(fd)
-        check(at, dir_fd, name, expect, overwrite)
-        if not overwrite or status is None:
-            rename_no_replace(dir_fd, temporary, dir_fd, name)
-        elif not (expect and (swapped := exchange(dir_fd, temporary, name))):
-            os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
-    except BaseException as e:
-        with suppress(OSError):
-            os.unlink(temporary, dir_fd=dir_fd)
-        if isinstance(e, FileNotFoundError) and expect:
-            raise ToolError(Code.FILE_CHANGED, f"{at.shown} is gone since it was read", "read it again") from None
-        raise
-    finally:
-        os.close(fd)
-    # A look before the exchange would miss what another program writes in the instant between.
-    if swapped and expect and not _is_still(expect, dir_fd, temporary, former):
-        raise _taken_back(at, dir_fd, temporary, FileVersion.of(filled).holding(data))
-    if swapped:
-        with suppress(OSError):
-            os.unlink(temporary, dir_fd=dir_fd)
-    return filled
-
-
-def _is_still(expect: FileVersion, dir_fd: int, name: str, former: int | None) -> bool:
-    with suppress(OSError):
-        return expect.holds(dir_fd, name, former)
-    return False
-
-
-def _taken_back(at: JailedPath, dir_fd: int, temporary: str, put: FileVersion) -> ToolError:
-    """Give the former file, which has the temporary name, its place back, and return what is to be told. put: what has it now."""
-    try:
-        outcome = put_back(dir_fd, temporary, at.name, put)
-    except OSError as e:
-        return not_back(at, dir_fd, temporary, e)
-    if outcome is Outcome.MIXED:
-        return stays_mixed(at)
-    return ToolError(Code.FILE_CHANGED, f"{at.shown} has changed since it was read", "read it again")
-
-
-def check(at: JailedPath, dir_fd: int, name: str, expect: FileVersion | None, overwrite: bool) -> os.stat_result | None:
-    """Judge what the name stands for at this moment; None where it is free.
-
-    ToolError is_a_directory, not_a_file, exists, file_changed where it must not be replaced.
-    """
-    try:
-        status = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+        status = os.stat(at.name, dir_fd=dir_fd, follow_symlinks=False)
     except FileNotFoundError:
-        if expect:
-            raise ToolError(Code.FILE_CHANGED, f"{at.shown} is gone since it was read", "read it again") from None
         return None
-    if stat.S_ISDIR(status.st_mode):
-        raise ToolError(Code.IS_A_DIRECTORY, f"{at.shown} is a folder")
-    if stat.S_ISLNK(status.st_mode):
-        # Links were followed a moment ago, so somebody has just put it there.
-        raise ToolError(Code.FILE_CHANGED, f"{at.shown} has become a link", "read it again")
-    if not stat.S_ISREG(status.st_mode):
-        raise ToolError(Code.NOT_A_FILE, f"{at.shown} is not a regular file")
+    check_kind(at, status)
     if not overwrite:
         raise ToolError(Code.EXISTS, f"{at.shown} exists", "overwrite=true replaces it")
-    # A mode or an owner that somebody has just set would be lost, and a time that was set back hides a write.
-    if expect and (FileVersion.of(status) != expect or expect.changed_ns not in (None, status.st_ctime_ns)):
-        raise ToolError(Code.FILE_CHANGED, f"{at.shown} has changed since it was read", "read it again")
     return status
 
 
@@ -269,36 +195,3 @@ def _content(dir_fd: int, name: str, status: os.stat_result | None, keep: int) -
             return None
         data = file.read(keep + 1)
     return data if len(data) <= keep else None
-
-
-@contextmanager
-def opened(dir_fd: int, name: str | None) -> Iterator[int | None]:
-    """Lend a read descriptor of a file; None for no name, and where the system gives none."""
-    fd = None
-    if name is not None:
-        with suppress(OSError):
-            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
-    try:
-        yield fd
-    finally:
-        if fd is not None:
-            os.close(fd)
-
-
-def fill(fd: int, data: Data, status: os.stat_result | None, mode: int | None, former: int | None) -> None:
-    """Write a file that takes the place of another: its content, owner, attributes and mode. Syncs nothing.
-
-    status: of the file that is there, or None. mode: permission bits; None keeps those that are there. former: a
-    descriptor of the file that is there, whose attributes are kept.
-    """
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest[:_CHUNK]) :]
-    if status:
-        group_kept = keep_owner(fd, owner_of(status))
-        if former is not None:
-            keep_attributes(fd, former)
-        if mode is None:
-            mode = permitted(status.st_mode, group_kept=group_kept)
-    if mode is not None:
-        os.fchmod(fd, mode)

@@ -61,17 +61,12 @@ class FileVersion:
         """Return True if it is of the same file, in whatever state."""
         return self.file == other.file
 
-    def holds(self, dir_fd: int, name: str, fd: int | None = None) -> bool:
-        """Return True if a file, which may have been renamed meanwhile, is still in this state. OSError.
-
-        fd: a descriptor that may be one of it.
-        """
+    def holds(self, dir_fd: int, name: str) -> bool:
+        """Return True if a file, which may have been renamed meanwhile, is still in this state. OSError."""
         if FileVersion.at(dir_fd, name) != self:
             return False
         if self.digest is None:
             return True
-        if fd is not None and FileVersion.of(os.fstat(fd)) == self:
-            return self.digest == _digest(fd, self.size)
         fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
         try:
             return self.digest == _digest(fd, self.size)

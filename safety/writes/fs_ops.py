@@ -11,10 +11,11 @@ from ..os_errors import refusal
 from ..path_jail.opening import Links
 from ..path_jail.protected import fold
 from ..path_jail.roots import FIND, JailedPath
-from .cross_device_move import check_expected, just_changed, move_far
+from .cross_device_move import move_far
 from .file_version import FileVersion
-from .renameat2 import exchange, give_second_name, rename_no_replace
-from .rollback import Outcome, name_again, not_back, put_back, stays_mixed
+from .renameat2 import give_second_name, rename_no_replace
+from .rollback import name_again
+from .swap import Swap, look
 from .temp_names import temporary_name
 from .tree_ops import Cursor, Move, remove_tree, traverse
 
@@ -125,7 +126,9 @@ def move(
                 raise ToolError(Code.EXISTS, f"{new.shown} exists", hint)
         folders = make_parents(new)
         try:
-            _rename(old, new, expect, replacing=there is not None, linked=same and not renamed_case)
+            # Without a state that is expected what is there goes as it is.
+            expect = (expect or FileVersion.of(there)) if there else None
+            _rename(old, new, expect, linked=same and not renamed_case, renamed_case=renamed_case)
         except (OSError, ToolError) as e:
             remove_folders(folders)
             raise (refusal(e, new.shown) if isinstance(e, OSError) else e) from None
@@ -241,7 +244,8 @@ def _check_tree(old: JailedPath, new: JailedPath | None) -> None:
         raise refusal(e, old.shown) from None
 
 
-def _rename(old: JailedPath, new: JailedPath, expect: FileVersion | None, *, replacing: bool, linked: bool) -> None:
+def _rename(old: JailedPath, new: JailedPath, expect: FileVersion | None, *, linked: bool, renamed_case: bool) -> None:
+    """expect: the state of what is replaced, None where nothing is. linked: both are names of one file; renamed_case: one name."""
     with old.parent() as (old_fd, old_name), new.parent() as (new_fd, new_name):
         if linked:
             # A rename between two names of one file does nothing.
@@ -249,14 +253,16 @@ def _rename(old: JailedPath, new: JailedPath, expect: FileVersion | None, *, rep
             return
         try:
             try:
-                if replacing:
+                if renamed_case:
+                    os.rename(old_name, new_name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
+                elif expect:
                     _replace(old, old_fd, new, new_fd, expect)
                 else:
                     rename_no_replace(old_fd, old_name, new_fd, new_name)
             except OSError as e:
                 if e.errno != errno.EXDEV:
                     raise
-                move_far(old, new, old_fd, new_fd, expect, replacing)
+                move_far(old, new, old_fd, new_fd, expect)
         except FileExistsError:
             raise ToolError(Code.EXISTS, f"{new.shown} exists") from None
         except FileNotFoundError:
@@ -268,40 +274,23 @@ def _rename(old: JailedPath, new: JailedPath, expect: FileVersion | None, *, rep
                 os.fsync(fd)
 
 
-def _replace(old: JailedPath, old_fd: int, new: JailedPath, new_fd: int, expect: FileVersion | None) -> None:
-    """Rename over what is there, but only over what is in the state expected; without an exchange, as far as a look can tell."""
-    if expect is None:
-        os.rename(old.name, new.name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
-        return
+def _replace(old: JailedPath, old_fd: int, new: JailedPath, new_fd: int, expect: FileVersion) -> None:
+    """Rename over what is there, but only over what is in the state expected; without hard links, as far as a look can tell."""
     spare = new.roots.staging.name(new_fd)
-    source: FileVersion | None = None
     # With two names the source is not lost whatever comes to one of them.
-    if give_second_name(old_fd, old.name, new_fd, spare):
-        try:
-            seen = FileVersion.at(new_fd, spare)
-            source = seen if exchange(new_fd, spare, new.name) else None
-        finally:
-            if source is None:
-                with suppress(OSError):
-                    os.unlink(spare, dir_fd=new_fd)
-    if source is None:
-        check_expected(new_fd, new, expect)
+    if not give_second_name(old_fd, old.name, new_fd, spare):
+        look(new, new_fd, expect)
         os.rename(old.name, new.name, src_dir_fd=old_fd, dst_dir_fd=new_fd)
         return
+    source = FileVersion.at(new_fd, spare)
+    swap = Swap(new, spare, expect, source)
     try:
-        if not expect.holds(new_fd, spare):
-            raise just_changed(new)
+        swap.run(new_fd)
         _remove_name(old, old_fd, source)
-    except (OSError, ToolError):
-        try:
-            outcome = put_back(new_fd, spare, new.name, source)
-        except OSError as e:
-            raise not_back(new, new_fd, spare, e) from None
-        if outcome is Outcome.MIXED:
-            raise stays_mixed(new) from None
+    except BaseException:
+        swap.cancel(new_fd)
         raise
-    with suppress(OSError):
-        os.unlink(spare, dir_fd=new_fd)
+    swap.finish(new_fd)
 
 
 def _remove_name(place: JailedPath, dir_fd: int, file: FileVersion) -> None:

@@ -14,6 +14,7 @@ import pytest
 from toolbox_mcp.safety.errors import Code, ToolError
 from toolbox_mcp.safety.writes import atomic
 from toolbox_mcp.safety.writes import renameat2 as renaming
+from toolbox_mcp.safety.writes import swap as swapping
 from toolbox_mcp.safety.writes.atomic import locked, read_whole, replace
 from toolbox_mcp.safety.writes.file_version import FileVersion, etag
 
@@ -137,7 +138,7 @@ def test_takes_back_the_folders_when_the_write_fails(project, roots, monkeypatch
     def full(fd, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(atomic.os, "write", full)
+    monkeypatch.setattr(os, "write", full)
     assert outcome(lambda: replace(roots.place("a/b/file"), b"x", create_parents=True)) == "refused"
     assert os.listdir(project) == []
 
@@ -175,24 +176,24 @@ def test_a_file_that_changes_during_the_write_is_not_lost(project, roots, monkey
         file.write_text("theirs")
         sync(fd)
 
-    monkeypatch.setattr(atomic.os, "fsync", meanwhile)
+    monkeypatch.setattr(os, "fsync", meanwhile)
     assert outcome(lambda: replace(roots.place("a"), b"new", expect=seen)) == "file_changed"
     assert file.read_text() == "theirs"
     assert os.listdir(project) == ["a"]
 
 
 def test_a_file_that_appears_during_the_write_is_not_replaced(project, roots, monkeypatch, outcome):
-    check = atomic.check
+    look = swapping.look
     calls = []
 
     def meanwhile(*arguments):
-        result = check(*arguments)
+        result = look(*arguments)
         calls.append(result)
         if len(calls) == 2:
             (project / "a").write_text("theirs")
         return result
 
-    monkeypatch.setattr(atomic, "check", meanwhile)
+    monkeypatch.setattr(swapping, "look", meanwhile)
     assert outcome(lambda: replace(roots.place("a"), b"new", overwrite=False)) == "exists"
     assert (project / "a").read_text() == "theirs"
     assert os.listdir(project) == ["a"]
@@ -366,7 +367,7 @@ def test_what_comes_in_the_instant_before_the_rename_is_not_lost(project, roots,
     file.write_text("old")
     place = roots.place("a")
     _, seen = read_whole(place, 100)
-    real = atomic.exchange
+    real = swapping.exchange
     changed = []
 
     def exchange(dir_fd, one, other):
@@ -374,7 +375,7 @@ def test_what_comes_in_the_instant_before_the_rename_is_not_lost(project, roots,
             changed.append(change(file))
         return real(dir_fd, one, other)
 
-    monkeypatch.setattr(atomic, "exchange", exchange)
+    monkeypatch.setattr(swapping, "exchange", exchange)
     assert outcome(lambda: replace(place, b"new", expect=seen)) == "file_changed"
     assert [path.name for path in project.iterdir()] == (["a"] if file.exists() else [])
     assert not file.is_file() or file.read_text() == "someone else's"
@@ -388,7 +389,7 @@ def test_what_comes_while_a_changed_file_is_put_back_is_not_lost(project, roots,
     _, seen = read_whole(place, 100)
     real, left = FileVersion.holds, [1]
 
-    def holds(self, dir_fd, name, fd=None):
+    def holds(self, dir_fd, name):
         if left:
             left.pop()
             # Who had the former file open writes into it, and then somebody does the same as an editor would, or else.
@@ -399,7 +400,7 @@ def test_what_comes_while_a_changed_file_is_put_back_is_not_lost(project, roots,
                 written = file if late == "written" else project.parent / "beside"
                 written.write_text("precious")
                 os.replace(written, file)
-        return real(self, dir_fd, name, fd)
+        return real(self, dir_fd, name)
 
     monkeypatch.setattr(FileVersion, "holds", holds)
     with pytest.raises(ToolError) as refused:
@@ -419,7 +420,7 @@ def test_a_changed_file_that_cannot_be_put_back_is_kept_and_told(project, roots,
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(FileVersion, "holds", lambda *_: False)
-    monkeypatch.setattr(atomic, "put_back", fails)
+    monkeypatch.setattr(swapping, "put_back", fails)
     with pytest.raises(ToolError) as refused:
         replace(place, b"new", expect=seen)
     assert refused.value.code == "refused"
@@ -437,13 +438,13 @@ def test_files_are_made_where_there_are_no_hard_links(project, roots, monkeypatc
     monkeypatch.setattr(renaming, "renameat2", lambda *_: False)
     monkeypatch.setattr(os, "link", no_links)
     if taken:
-        real = atomic.fill
+        real = swapping.fill
 
         def fill(*arguments):
             (project / "a").write_text("theirs")
             real(*arguments)
 
-        monkeypatch.setattr(atomic, "fill", fill)
+        monkeypatch.setattr(swapping, "fill", fill)
         with pytest.raises(ToolError) as refused:
             replace(roots.place("a"), b"new")
         assert refused.value.code == "file_changed"
@@ -456,7 +457,7 @@ def test_files_are_renamed_where_the_system_cannot_exchange_them(project, roots,
     (project / "a").write_text("old")
     place = roots.place("a")
     _, seen = read_whole(place, 100)
-    monkeypatch.setattr(atomic, "exchange", lambda *_: False)
+    monkeypatch.setattr(swapping, "exchange", lambda *_: False)
     replace(place, b"new", expect=seen)
     assert (project / "a").read_text() == "new"
     assert os.listdir(project) == ["a"]
@@ -478,7 +479,7 @@ def test_what_leaves_the_time_as_it_was_is_seen_too(project, roots, monkeypatch,
             os.utime(file, ns=(10**18, 10**18))
         sync(fd)
 
-    monkeypatch.setattr(atomic.os, "fsync", meanwhile)
+    monkeypatch.setattr(os, "fsync", meanwhile)
     assert outcome(lambda: replace(roots.place("a"), b"new", expect=seen)) == "file_changed"
     assert file.read_text() == ("old" if change == "mode" else "sly")
     assert os.listdir(project) == ["a"]
@@ -489,7 +490,7 @@ def test_a_write_within_the_same_tick_of_the_clock_is_not_lost(project, roots, m
     file.write_text("old")
     _, seen = read_whole(roots.place("a"), 100)
     assert seen.digest == etag(b"old")
-    real = atomic.exchange
+    real = swapping.exchange
     tick = file.stat()
 
     def exchange(dir_fd, one, other):
@@ -499,7 +500,7 @@ def test_a_write_within_the_same_tick_of_the_clock_is_not_lost(project, roots, m
             os.utime(file, ns=(tick.st_atime_ns, tick.st_mtime_ns))
         return real(dir_fd, one, other)
 
-    monkeypatch.setattr(atomic, "exchange", exchange)
+    monkeypatch.setattr(swapping, "exchange", exchange)
     assert outcome(lambda: replace(roots.place("a"), b"new", expect=seen)) == "file_changed"
     assert file.read_text() == "sly"
     assert os.listdir(project) == ["a"]

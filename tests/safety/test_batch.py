@@ -13,10 +13,12 @@ import pytest
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.writes import batch
 from toolbox_mcp.safety.writes import rollback as putting_back
+from toolbox_mcp.safety.writes import swap as swapping
 from toolbox_mcp.safety.writes.atomic import read_whole
 from toolbox_mcp.safety.writes.batch import Change, change_all
 from toolbox_mcp.safety.writes.file_version import FileVersion
 from toolbox_mcp.safety.writes.fs_ops import move
+from toolbox_mcp.safety.writes.swap import Swap
 
 
 @pytest.fixture
@@ -44,20 +46,20 @@ def rewritten(files, roots):
 
 
 def without_exchange(monkeypatch):
-    for module in (batch, putting_back):
+    for module in (swapping, putting_back):
         monkeypatch.setattr(module, "exchange", lambda *_: False)
 
 
 def before_the_swap_of(name, act, monkeypatch):
     """Have something done once, right before the file of this name gets its new content."""
-    real, acts = batch.swap, [act]
+    real, acts = Swap.run, [act]
 
-    def swap(item, dir_fd):
-        if acts and item.change.place.name == name:
+    def run(swap, dir_fd):
+        if acts and swap.place.name == name:
             acts.pop()()
-        real(item, dir_fd)
+        real(swap, dir_fd)
 
-    monkeypatch.setattr(batch, "swap", swap)
+    monkeypatch.setattr(Swap, "run", run)
 
 
 def state(folder: Path) -> dict[str, tuple[int, int, bytes | None]]:
@@ -103,22 +105,22 @@ def test_nothing_to_change_is_nothing(roots):
 
 
 @pytest.mark.parametrize("swaps", [True, False])
-@pytest.mark.parametrize("step", ["stage", "swap", "fill"])
+@pytest.mark.parametrize("step", [(batch, "stage"), (Swap, "run"), (swapping, "fill")], ids=["stage", "swap", "fill"])
 @pytest.mark.parametrize("which", range(9))
 def test_a_failure_at_any_file_puts_the_very_files_back(files, rewritten, monkeypatch, step, which, swaps):
     if not swaps:
         without_exchange(monkeypatch)
     before = state(files)
-    real = getattr(batch, step)
+    real = getattr(*step)
     left = [which]
 
-    def fails(*arguments):
+    def fails(*arguments, **options):
         left[0] -= 1
         if left[0] < 0:
             raise OSError(28, "No space left on device")
-        return real(*arguments)
+        return real(*arguments, **options)
 
-    monkeypatch.setattr(batch, step, fails)
+    monkeypatch.setattr(*step, fails)
     with pytest.raises(ToolError) as refused:
         change_all(rewritten())
     assert refused.value.code == "refused"
@@ -137,16 +139,16 @@ def test_a_failure_takes_back_created_removed_and_linked_entries(files, roots, m
         Change(roots.place("z").target(), b"new", None),
     ]
     before = state(files)
-    real = batch.swap
+    real = Swap.run
     left = [which + 1]
 
-    def fails(item, dir_fd):
+    def fails(swap, dir_fd):
         left[0] -= 1
         if left[0] < 0:
             raise OSError(28, "No space left on device")
-        real(item, dir_fd)
+        real(swap, dir_fd)
 
-    monkeypatch.setattr(batch, "swap", fails)
+    monkeypatch.setattr(Swap, "run", fails)
     assert outcome(lambda: change_all(changes)) == "refused"
     assert state(files) == before
 
@@ -160,17 +162,17 @@ def test_without_an_exchange_the_old_file_is_kept_by_a_link_or_a_copy(files, rew
         def no_links(*_, **__):
             raise OSError(1, "Operation not permitted")
 
-        monkeypatch.setattr(batch.os, "link", no_links)
-    real = batch.swap
+        monkeypatch.setattr(os, "link", no_links)
+    real = Swap.run
     left = [9 if swaps else 5]
 
-    def fails(item, dir_fd):
+    def fails(swap, dir_fd):
         left[0] -= 1
         if left[0] < 0:
             raise OSError(28, "No space left on device")
-        real(item, dir_fd)
+        real(swap, dir_fd)
 
-    monkeypatch.setattr(batch, "swap", fails)
+    monkeypatch.setattr(Swap, "run", fails)
     before = {path: what[1:] for path, what in state(files).items()}
     if swaps:
         change_all(rewritten())
@@ -222,17 +224,17 @@ def test_one_file_that_changed_meanwhile_stops_all(files, rewritten, monkeypatch
         monkeypatch.setattr(batch._Batch, "_swap", swap_all)
     else:
         # In the instant between the last look and the exchange.
-        real_there = batch.look
+        real_there = swapping.look
         looks = []
 
-        def there(item, dir_fd):
-            status = real_there(item, dir_fd)
-            looks.append(item.change.place.shown)
-            if looks.count("c/2") == 2 and item.change.place.shown == "c/2":
+        def there(place, dir_fd, expect):
+            status = real_there(place, dir_fd, expect)
+            looks.append(place.shown)
+            if looks.count("c/2") == 2 and place.shown == "c/2":
                 meddle()
             return status
 
-        monkeypatch.setattr(batch, "look", there)
+        monkeypatch.setattr(swapping, "look", there)
     with pytest.raises(ToolError) as refused:
         change_all(changes)
     assert refused.value.code in ("file_changed", "is_a_directory", "not_a_file")
@@ -271,13 +273,13 @@ def test_a_system_without_threads_to_spare_leaves_nothing_behind(files, rewritte
             raise RuntimeError("can't start new thread")
         start(thread)
 
-    def staged(dir_fd, item):
+    def staged(place, dir_fd, *arguments, **options):
         # As late as can be: when nothing but the end of the threads is waited for.
         assert ending.wait(5)
-        lost.append(item)
+        lost.append(place)
         os.fstat(dir_fd)
-        lost.remove(item)
-        stage(dir_fd, item)
+        lost.remove(place)
+        return stage(place, dir_fd, *arguments, **options)
 
     def ended(pool, *arguments, **options):
         ending.set()
@@ -318,7 +320,7 @@ def test_a_folder_is_not_moved_away_while_its_files_change(files, roots, rewritt
 
 def test_old_files_go_also_where_the_system_gives_no_thread(files, rewritten, monkeypatch):
     def submit(pool, act, item):
-        if act.func is batch._unlink:
+        if act.func is batch._finish:
             raise RuntimeError("can't start new thread")
         return real(pool, act, item)
 
@@ -389,26 +391,26 @@ def test_a_folder_swapped_for_a_link_leads_nowhere(files, rewritten, monkeypatch
 
 KILLED = """
 import os, sys
-from toolbox_mcp.safety.writes import batch, rollback as putting_back
+from toolbox_mcp.safety.writes import batch
 from toolbox_mcp.safety.writes.atomic import read_whole
 from toolbox_mcp.safety.writes.batch import Change, change_all
+from toolbox_mcp.safety.writes.swap import Swap
 from toolbox_mcp.safety.path_jail.roots import Roots
 
 roots = Roots([sys.argv[1]])
 steps = int(sys.argv[2])
-real = {name: getattr(batch, name) for name in ("stage", "swap", "_unlink")}
 
-def counted(name):
-    def act(*arguments):
+def counted(real):
+    def act(*arguments, **options):
         global steps
         steps -= 1
         if steps < 0:
             os.kill(os.getpid(), 9)
-        real[name](*arguments)
+        return real(*arguments, **options)
     return act
 
-for name in real:
-    setattr(batch, name, counted(name))
+for owner, name in ((batch, "stage"), (Swap, "run"), (Swap, "finish")):
+    setattr(owner, name, counted(getattr(owner, name)))
 changes = []
 for number in range(20):
     place = roots.place(f"{number}").target()

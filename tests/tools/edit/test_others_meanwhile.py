@@ -11,27 +11,16 @@ import pytest
 
 from toolbox_mcp.safety.errors import ToolError
 from toolbox_mcp.safety.path_jail.roots import Roots
-from toolbox_mcp.safety.writes import (
-    atomic,
-    batch,
-)
-from toolbox_mcp.safety.writes import (
-    cross_device_move as far_moves,
-)
-from toolbox_mcp.safety.writes import (
-    file_version as states,
-)
-from toolbox_mcp.safety.writes import (
-    fs_ops as entries,
-)
-from toolbox_mcp.safety.writes import (
-    rollback as putting_back,
-)
-from toolbox_mcp.safety.writes import (
-    tree_ops as trees,
-)
+from toolbox_mcp.safety.writes import atomic, batch
+from toolbox_mcp.safety.writes import cross_device_move as far_moves
+from toolbox_mcp.safety.writes import file_version as states
+from toolbox_mcp.safety.writes import fs_ops as entries
+from toolbox_mcp.safety.writes import rollback as putting_back
+from toolbox_mcp.safety.writes import swap as swapping
+from toolbox_mcp.safety.writes import tree_ops as trees
 from toolbox_mcp.safety.writes.atomic import read_whole
 from toolbox_mcp.safety.writes.batch import Change, change_all
+from toolbox_mcp.safety.writes.swap import Swap
 from toolbox_mcp.tools.settings import ToolSettings
 from toolbox_mcp.tools.undo.journal import History, current
 from toolbox_mcp.tools.undo.revert import revert
@@ -121,7 +110,7 @@ def test_a_batch_that_runs_out_of_descriptors_keeps_what_the_files_held(project,
         without_descriptors(monkeypatch)
         fails(errno.EMFILE)
 
-    before(monkeypatch, batch, "swap", nothing, out)
+    before(monkeypatch, Swap, "run", nothing, out)
     error = refused(change_all, rewritten(both))
     monkeypatch.undo()
     assert "old a" in holds(project).values(), error
@@ -135,7 +124,7 @@ async def test_an_edit_that_runs_out_of_descriptors_keeps_what_the_file_held(cal
         without_descriptors(monkeypatch)
         yield None
 
-    monkeypatch.setattr(atomic, "opened", opened)
+    monkeypatch.setattr(swapping, "_opened", opened)
     answer = await call("edit_file", path="a", old_string="old", new_string="new")
     monkeypatch.undo()
     assert answer["code"] == "refused"
@@ -143,7 +132,7 @@ async def test_an_edit_that_runs_out_of_descriptors_keeps_what_the_file_held(cal
 
 
 async def test_a_file_that_comes_while_another_is_written_there_stays(call, project, monkeypatch):
-    before(monkeypatch, atomic, "fill", lambda: (project / "new").write_text("theirs"))
+    before(monkeypatch, swapping, "fill", lambda: (project / "new").write_text("theirs"))
     assert await call.code("write_file", path="new", content="mine") == "file_changed"
     assert holds(project) == {"new": "theirs"}
 
@@ -158,28 +147,28 @@ async def test_a_write_in_the_same_tick_as_the_reading_is_seen(call, project, mo
         (project / "a").write_text("2222")
         os.utime(project / "a", ns=(status.st_atime_ns, status.st_mtime_ns))
 
-    before(monkeypatch, atomic, "exchange", writes)
+    before(monkeypatch, swapping, "exchange", writes)
     assert await call.code("write_file", path="a", content="mine") == "file_changed"
     assert holds(project) == {"a": "2222"}
 
 
 def test_a_save_of_the_source_stays_while_it_moves_over_another_file(project, both, monkeypatch):
     expect = read_whole(both.place("b"), 99)[1]
-    real = entries.exchange
+    real = swapping.exchange
 
     def exchange(*names, **options):
         done = real(*names, **options)
         save(project / "a", "a, saved")
         return done
 
-    monkeypatch.setattr(entries, "exchange", exchange)
+    monkeypatch.setattr(swapping, "exchange", exchange)
     entries.move(both.place("a"), both.place("b"), overwrite=True, expect=expect)
     assert holds(project) == {"a": "a, saved", "b": "old a"}
 
 
 def test_saves_of_the_destination_stay_while_another_file_moves_there(project, both, monkeypatch):
     expect = read_whole(both.place("b"), 99)[1]
-    before(monkeypatch, entries, "exchange", lambda: save(project / "b", "save 1"))
+    before(monkeypatch, swapping, "exchange", lambda: save(project / "b", "save 1"))
     before(monkeypatch, putting_back, "exchange", lambda: save(project / "b", "save 2"))
     assert refused(entries.move, both.place("a"), both.place("b"), overwrite=True, expect=expect)
     assert holds(project) == {"a": "old a", "b": "save 2"}
@@ -193,7 +182,7 @@ def append(path, text):
 
 def test_what_is_written_into_a_file_that_moves_over_a_changed_one_is_told(project, both, monkeypatch):
     expect = read_whole(both.place("b"), 99)[1]
-    before(monkeypatch, entries, "exchange", lambda: save(project / "b", "saved"))
+    before(monkeypatch, swapping, "exchange", lambda: save(project / "b", "saved"))
     before(monkeypatch, putting_back, "exchange", lambda: append(project / "b", ", more"))
     told = refused(entries.move, both.place("a"), both.place("b"), overwrite=True, expect=expect)
     assert told == "b has just changed, and again since it was written; it stays so"
@@ -310,7 +299,7 @@ def test_a_copy_is_on_the_disk_before_its_source_goes(both, disk, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "step", [(entries, "_rename"), *(pytest.param((far_moves, name), marks=far) for name in ("copy", "_set_aside"))]
+    "step", [(entries, "_rename"), pytest.param((far_moves, "copy"), marks=far)], ids=["near", "far"]
 )
 def test_a_destination_that_changed_is_not_replaced_where_names_cannot_be_exchanged(
     both, project, disk, monkeypatch, step
@@ -318,8 +307,7 @@ def test_a_destination_that_changed_is_not_replaced_where_names_cannot_be_exchan
     there = (project if step[0] is entries else disk) / "b"
     there.write_text("b")
     expect = read_whole(both.place(str(there)), 99)[1]
-    for module in (entries, far_moves):
-        monkeypatch.setattr(module, "exchange", lambda *_, **__: False)
+    monkeypatch.setattr(swapping, "exchange", lambda *_, **__: False)
     before(monkeypatch, *step, lambda: there.write_text("theirs"))
     assert refused(entries.move, both.place("a"), both.place(str(there)), overwrite=True, expect=expect)
     assert there.read_text() == "theirs"
@@ -336,8 +324,8 @@ def test_an_undo_of_several_groups_that_fails_leaves_all_as_it_was(project, monk
     changes = [Change(place, b"new", now.seen if now else None) for place, now in zip(places, former, strict=True)]
     history.journal("replace_in_files", 10**6).change_all(changes, former)
     there = holds(project)
-    # z/f is staged first, and n/f goes away with it; then comes a/f.
-    before(monkeypatch, batch, "stage", nothing, nothing, lambda: fails(errno.ENOSPC))
+    # z/f is staged first; then comes a/f.
+    before(monkeypatch, batch, "stage", nothing, lambda: fails(errno.ENOSPC))
     assert refused(revert, history, None, history.journal("undo", 10**6))
     assert holds(project) == there
 
@@ -365,7 +353,7 @@ def test_a_folder_that_is_renamed_during_a_batch_is_told(project, monkeypatch):
         (project / "a").mkdir()
         fails(errno.ENOSPC)
 
-    before(monkeypatch, batch, "swap", nothing, act)
+    before(monkeypatch, Swap, "run", nothing, act)
     assert "a/f could not be put back" in refused(change_all, changes)
 
 
@@ -374,7 +362,7 @@ def test_a_file_that_is_renamed_during_a_batch_leaves_the_former_one(project, bo
         (project / "a").rename(project / "kept")
         fails(errno.ENOSPC)
 
-    before(monkeypatch, batch, "swap", nothing, act)
+    before(monkeypatch, Swap, "run", nothing, act)
     assert refused(change_all, rewritten(both))
     assert holds(project) == {"a": "old a", "b": "old b", "kept": "new"}
 
@@ -385,7 +373,7 @@ def test_where_a_save_is_that_could_not_get_its_name_again_is_told(project, both
     if not there:
         (project / "a").unlink()
         changes[0] = Change(changes[0].place, b"new", None)
-    before(monkeypatch, batch, "swap", nothing, lambda: fails(errno.ENOSPC))
+    before(monkeypatch, Swap, "run", nothing, lambda: fails(errno.ENOSPC))
     before(monkeypatch, putting_back, function, lambda: save(project / "a", "theirs"), lambda: fails(errno.EIO))
     error = refused(change_all, changes)
     kept = next(project.glob(".toolbox-*"))
@@ -428,7 +416,7 @@ def test_a_destination_that_cannot_be_looked_at_is_put_back(project, both, monke
 def test_a_destination_that_cannot_be_put_back_when_the_source_stays_is_told(project, both, monkeypatch):
     expect = read_whole(both.place("b"), 99)[1]
     before(monkeypatch, os, "unlink", lambda: fails(errno.EIO))
-    before(monkeypatch, entries, "put_back", lambda: fails(errno.EIO))
+    before(monkeypatch, swapping, "put_back", lambda: fails(errno.EIO))
     error = refused(entries.move, both.place("a"), both.place("b"), overwrite=True, expect=expect)
     kept = next(project.glob(".toolbox-*"))
     assert (kept.read_text(), kept.name in error) == ("old b", True)
@@ -465,7 +453,7 @@ def test_a_source_whose_name_is_taken_when_its_copy_fails_is_told_and_the_destin
 def test_a_copy_that_cannot_be_taken_back_is_told(both, disk, monkeypatch, there, function):
     expect = expected(both, disk, there)
     before(monkeypatch, far_moves, "_set_aside", lambda: fails(errno.EACCES))
-    before(monkeypatch, far_moves, function, lambda: fails(errno.EIO))
+    before(monkeypatch, swapping, function, lambda: fails(errno.EIO))
     error = refused(entries.move, both.place("a"), both.place(str(disk / "b")), overwrite=there, expect=expect)
     assert error.startswith(f"{disk / 'b'} could not be put back")
 
@@ -536,9 +524,9 @@ def test_a_copy_of_a_replaced_file_that_fails_leaves_nothing(project, both, monk
         os.close(os.open(new_name, os.O_WRONLY | os.O_CREAT, dir_fd=new_fd))
         fails(errno.ENOSPC)
 
-    monkeypatch.setattr(batch, "exchange", lambda *_: False)
+    monkeypatch.setattr(swapping, "exchange", lambda *_: False)
     monkeypatch.setattr(os, "link", lambda *_, **__: fails(errno.EPERM))
-    monkeypatch.setattr(batch, "copy", copy)
+    monkeypatch.setattr(swapping, "copy", copy)
     assert refused(change_all, rewritten(both))
     assert holds(project) == {"a": "old a", "b": "old b"}
 
@@ -572,8 +560,8 @@ def test_a_file_that_becomes_a_folder_where_names_cannot_be_exchanged_leaves_no_
         (project / "a").mkdir()
         (project / "a/f").write_text("theirs")
 
-    monkeypatch.setattr(batch, "exchange", lambda *_: False)
-    before(monkeypatch, batch, "_replace_keeping", act)
+    monkeypatch.setattr(swapping, "exchange", lambda *_: False)
+    before(monkeypatch, Swap, "_rename_over", act)
     assert refused(change_all, rewritten(both))
     assert holds(project) == {"a/f": "theirs", "b": "old b"}
 
@@ -596,7 +584,7 @@ async def test_a_link_keeps_its_owner_on_another_disk_and_where_undo_makes_it_ag
 
 @pytest.mark.parametrize("step", [(trees, "_copy_one"), (trees, "keep_attributes")])
 def test_a_save_while_a_replaced_file_is_copied_stays(project, both, monkeypatch, step):
-    monkeypatch.setattr(batch, "exchange", lambda *_: False)
+    monkeypatch.setattr(swapping, "exchange", lambda *_: False)
     monkeypatch.setattr(os, "link", lambda *_, **__: fails(errno.EPERM))
     before(monkeypatch, *step, lambda: save(project / "a", "theirs, and longer"))
     assert refused(change_all, rewritten(both)) == "a has changed since it was read"

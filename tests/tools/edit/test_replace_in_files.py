@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from toolbox_mcp.safety.writes import batch
+from toolbox_mcp.safety.writes.swap import Swap
 from toolbox_mcp.safety.writes.temp_names import temporary_name
 from toolbox_mcp.tools.progress import Progress
 from toolbox_mcp.tools.undo.journal import Journal
@@ -334,17 +334,17 @@ async def test_what_others_change_all_the_time_is_left(call, project, changed_me
 async def test_what_was_replaced_and_cannot_be_put_back_is_not_replaced_again(call, project, monkeypatch):
     for name in ("a", "b"):
         (project / name).write_text("x")
-    really = batch.swap
+    really = Swap.run
 
-    def swap(item, dir_fd):
-        if item.change.place.name == "b":
+    def run(swap, dir_fd):
+        if swap.place.name == "b":
             monkeypatch.undo()
             with (project / "a").open("a") as written, (project / "b").open("a") as changed:
                 written.write(", and more")
                 changed.write(", and more")
-        really(item, dir_fd)
+        really(swap, dir_fd)
 
-    monkeypatch.setattr(batch, "swap", swap)
+    monkeypatch.setattr(Swap, "run", run)
     refused = await call("replace_in_files", pattern="x", replacement="xx")
     assert refused["code"] == "refused"
     assert "a stays changed" in refused["error"]

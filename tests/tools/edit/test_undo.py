@@ -342,18 +342,18 @@ def test_going_to_and_fro_keeps_two_calls_for_each_that_can_be_undone(project):
 
 
 async def test_a_failure_in_the_middle_takes_back_what_was_undone(call, folder, monkeypatch):
-    from toolbox_mcp.safety.writes import batch
+    from toolbox_mcp.safety.writes.swap import Swap
 
     await call("replace_in_files", pattern="old", replacement="new")
     before = tree(folder)
-    real = batch.swap
+    real = Swap.run
 
-    def second_fails(item, dir_fd):
-        if item.change.place.name == "c.txt":
+    def second_fails(swap, dir_fd):
+        if swap.place.name == "c.txt":
             raise OSError(28, "No space left on device")
-        real(item, dir_fd)
+        real(swap, dir_fd)
 
-    monkeypatch.setattr(batch, "swap", second_fails)
+    monkeypatch.setattr(Swap, "run", second_fails)
     assert await call.code("undo") == "refused"
     assert tree(folder) == before
     monkeypatch.undo()
@@ -366,7 +366,7 @@ async def test_a_move_whose_second_half_cannot_be_undone_stays_moved(call, folde
     await call("move_file", source="a.txt", destination="b.txt", overwrite=True)
     before = tree(folder)
 
-    def fails(dir_fd, item):
+    def fails(*_, **__):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(batch, "stage", fails)
