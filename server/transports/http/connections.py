@@ -1,11 +1,13 @@
 """HTTP connections: sockets, and deadlines that uvicorn does not have."""
 
 import asyncio
+import errno
 import logging
 import socket
 import struct
 from collections import Counter
-from typing import Any, Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, NamedTuple
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -26,10 +28,30 @@ BACKLOG: Final = 128
 SILENT_PART: Final = 4
 """What part of the connections may have sent no request yet, one in four: the rest is for those who have."""
 
+NO_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+ACCEPT_AGAIN: Final = 1.0
+"""Seconds until accepting is tried again where the system has no descriptor or memory for a connection."""
+
 END_WAIT: Final = 0.3
 """Seconds for the last bytes to leave when the server stops."""
 
 NO_LINGER: Final = struct.pack("ii", 1, 0)
+
+
+class Silent(NamedTuple):
+    """A connection that has sent no request yet: from where it comes, and how to end it."""
+
+    address: str
+    end: Callable[[], object]
+
+
+def add_silent(silent: dict[object, Silent], key: object, one: Silent, max_connections: int) -> None:
+    """Note a silent connection; with too many of them end the oldest of the address that has most."""
+    silent[key] = one
+    if len(silent) > max(1, max_connections // SILENT_PART):
+        [(address, _)] = Counter(each.address for each in silent.values()).most_common(1)
+        oldest = next(key for key, each in silent.items() if each.address == address)
+        silent.pop(oldest).end()
 
 
 class Listener:
@@ -40,7 +62,8 @@ class Listener:
         self._settings = settings
         self._sockets = sockets
         self._state = ServerState()
-        self._servers: list[asyncio.Server] = []
+        self._silent: dict[object, Silent] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._config = Config(
             app,
             http=H11Protocol,
@@ -59,21 +82,59 @@ class Listener:
 
     async def start(self) -> None:
         """Accept connections."""
-        loop = asyncio.get_running_loop()
-
-        silent: dict[_Connection, str] = {}
-
-        def connection() -> asyncio.Protocol:
-            self._renew_certificate()
-            return _Connection(self._config, self._state, {}, loop, settings=self._settings, silent=silent)
-
-        # A handshake is the head of a TLS connection, and as slow as a client likes without this.
-        handshake = self._settings.head_timeout if self._config.ssl else None
         for sock in self._sockets:
-            server = await loop.create_server(
-                connection, sock=sock, ssl=self._config.ssl, backlog=BACKLOG, ssl_handshake_timeout=handshake
+            sock.setblocking(False)
+            sock.listen(BACKLOG)
+            self._run(self._accept(sock))
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _accept(self, sock: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(sock)
+            except OSError as failure:
+                if failure.errno not in NO_ROOM:
+                    continue  # the client has gone before
+                log.error("connections wait, as none can be accepted: %s", failure.strerror)
+                await asyncio.sleep(ACCEPT_AGAIN)
+                continue
+            arrival = object()
+            task = self._run(self._connect(accepted, arrival))
+            if self._config.ssl:
+                # From here on: a handshake, too, takes a connection and sends no request.
+                add_silent(self._silent, arrival, Silent(str(address[0]), task.cancel), self._settings.max_connections)
+            # While others wait, accepting does not pause by itself.
+            await asyncio.sleep(0)
+
+    async def _connect(self, accepted: socket.socket, arrival: object) -> None:
+        self._renew_certificate()
+        loop, context = asyncio.get_running_loop(), self._config.ssl
+        try:
+            await loop.connect_accepted_socket(
+                lambda: _Connection(
+                    self._config,
+                    self._state,
+                    {},
+                    loop,
+                    settings=self._settings,
+                    silent=self._silent,
+                    arrival=arrival,
+                ),
+                accepted,
+                ssl=context,
+                # A handshake is the head of a TLS connection, and as slow as a client likes without this.
+                ssl_handshake_timeout=self._settings.head_timeout if context else None,
             )
-            self._servers.append(server)
+        except OSError:  # no handshake, or none in time
+            accepted.close()
+        finally:
+            self._silent.pop(arrival, None)
 
     def _renew_certificate(self) -> None:
         """Load certificate and key again where a file has changed; the handshake that follows uses them."""
@@ -99,8 +160,10 @@ class Listener:
 
     def refuse(self) -> None:
         """Accept no more."""
-        for server in self._servers:
-            server.close()
+        for task in self._tasks:
+            task.cancel()
+        for sock in self._sockets:
+            sock.close()
 
     async def stop(self) -> None:
         """Close every connection, after a moment for those that still write."""
@@ -124,31 +187,25 @@ class _Connection(H11Protocol):
     that was refused count as a head that does not come.
     """
 
-    def __init__(self, *args: Any, settings: HttpSettings, silent: "dict[_Connection, str]") -> None:
-        """Be one of the connections of a listener. silent: those that have sent no request yet, with their addresses."""
+    def __init__(self, *args: Any, settings: HttpSettings, silent: "dict[object, Silent]", arrival: object) -> None:
+        """Be one of the connections of a listener. silent: those that have sent no request; arrival: itself until it is made."""
         super().__init__(*args)
         self._settings = settings
         self._silent = silent
+        self._arrival = arrival
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._silent.pop(self._arrival, None)
         # Above max_connections requests are answered 503; connections without a request cost descriptors too.
         if len(self.connections) > 2 * self._settings.max_connections:
             transport.abort()
             return
         self._head_timer = self.loop.call_later(self._settings.head_timeout, transport.abort)
-        self._silent[self] = self.client[0] if self.client else ""
-        if len(self._silent) > max(1, self._settings.max_connections // SILENT_PART):
-            self._drop_silent()
-
-    def _drop_silent(self) -> None:
-        """Close the connection that has been silent longest, of those of the address that has most of them."""
-        [(address, _)] = Counter(self._silent.values()).most_common(1)
-        oldest = next(each for each, from_ in self._silent.items() if from_ == address)
-        del self._silent[oldest]
-        oldest.transport.abort()
+        silent = Silent(self.client[0] if self.client else "", transport.abort)
+        add_silent(self._silent, self, silent, self._settings.max_connections)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

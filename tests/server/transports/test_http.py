@@ -698,6 +698,29 @@ async def test_tls_serves_and_closes_a_handshake_that_drips(served, certificate)
             dripping.cancel()
 
 
+@pytest.mark.parametrize("first_bytes", [b"", b"\x16\x03\x01"])
+async def test_handshakes_that_do_not_end_keep_nobody_out(served, certificate, first_bytes):
+    cert, key = certificate
+    trusted = ssl.create_default_context(cafile=str(cert))
+    async with served(tls_cert=cert, tls_key=key, max_connections=16) as site:
+        held = []
+        try:
+            for _ in range(60):
+                held.append(await asyncio.open_connection("127.0.0.1", site.port))
+                held[-1][1].write(first_bytes)
+            async with httpx2.AsyncClient(verify=trusted) as http:
+                url = site.url.replace("127.0.0.1", "localhost")
+                async with Client(streamable_http_client(url, http_client=http)) as found:
+                    assert await text(found, "echo", text="over TLS") == "over TLS"
+            # Of one address a quarter of all connections may be silent; the oldest go for others.
+            for reader, _ in held[:40]:
+                await site.closed(reader, 5)
+            assert not held[-1][0].at_eof()
+        finally:
+            for _, writer in held:
+                writer.close()
+
+
 async def test_a_renewed_certificate_is_served_without_a_new_start(served, certificate, tmp_path):
     cert, key = certificate
 

@@ -6,8 +6,7 @@ import subprocess
 import sys
 
 HELD_UP = """
-import sys, threading
-from toolbox_mcp.safety.writes import atomic
+import os, sys, threading
 from toolbox_mcp.server.cli import main
 from toolbox_mcp.server.transports import shutdown as stopping
 
@@ -15,7 +14,7 @@ def hold_up(*arguments):
     print("held up", file=sys.stderr, flush=True)
     threading.Event().wait()
 
-atomic.fill = hold_up
+os.fsync = hold_up
 stopping.FORCE_EXIT_AFTER = 0.3
 main(["--root", sys.argv[1], "--enable-exec"])
 """
