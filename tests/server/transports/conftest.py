@@ -89,9 +89,10 @@ class Wire:
         self.stdin, self.stdout = process.stdin, process.stdout
 
     def write(self, *lines: bytes | dict[str, Any]) -> None:
-        """Send lines as they are, or messages."""
-        for line in lines:
-            self.stdin.write((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n")
+        """Send lines as they are, or messages, in one write."""
+        self.stdin.write(
+            b"".join((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in lines)
+        )
 
     def request(self, number: int | str, method: str, **params: Any) -> dict[str, Any]:
         """Return a request of this wire's era."""
